@@ -7,6 +7,7 @@ import tempfile
 import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
 
 from prometheus_client.metrics import MetricWrapperBase
 
@@ -23,6 +24,7 @@ from betimes.service.runtime.metrics import Metrics
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.fold import KINDS
 from betimes.service.scheduling.job_states import Status, diagram
+from betimes.service.scheduling.kind import ACCOUNT, MOVE, PLACES, PREEMPTION, REASON, SPEC, Kind
 from betimes.service.scheduling.reasons import CODES
 from betimes.service.scheduling.run_ends import HOW, STOPS, TABLE
 from betimes.service.store.store import Store
@@ -121,9 +123,45 @@ def events_page(table: Table) -> str:
             "An event has an `event_id`, an instant (`at`, seconds since 1970), a `kind`, a `cause` (`user:NAME`, "
             "`operator`, `policy`, `executor`, `timer`, `progress`, `node`, `cloud`, `recovery`), a job or node where "
             "it is about one, a `text` in words, and `data`.",
-            table(("kind", "what it says"), ((f"`{name}`", kind.meaning) for name, kind in KINDS.items())),
+            "Of the fields of `data`, those in brackets are there only where they are known. Times are in seconds, and "
+            "instants (`_at`) in seconds since 1970. Fields that many kinds have are "
+            + "; ".join(f"`{name}`: {_in_words(each)}" for name, each in _SHARED.items())
+            + ".",
+            table(
+                ("kind", "what it says", "`data`"),
+                ((f"`{name}`", kind.meaning, _fields(kind)) for name, kind in KINDS.items()),
+            ),
         )
     )
+
+
+_SHARED = {
+    "account": ACCOUNT,
+    "move": MOVE,
+    "places": PLACES,
+    "preemption": PREEMPTION,
+    "reason": REASON,
+    "spec": SPEC,
+}
+
+
+def _fields(kind: Kind[Any]) -> str:
+    known = [_field(name, each) for name, each in kind.data.items()]
+    return ", ".join(known + [f"[{_field(name, each)}]" for name, each in kind.more.items()])
+
+
+def _field(name: str, annotation: Any) -> str:
+    return f"`{name}`" if annotation == _SHARED.get(name) else f"`{name}` {_in_words(annotation)}"
+
+
+def _in_words(annotation: Any) -> str:
+    """The type of a field, and what it holds where that is said."""
+    if get_origin(annotation) is Annotated:
+        return f"{_in_words(annotation.__origin__)} ({annotation.__metadata__[0]})"
+    text = (
+        annotation.__name__ if isinstance(annotation, type) and not get_args(annotation) else f"{annotation}"
+    )
+    return text.replace("typing.", "").replace("[str, Any]", "").replace("|", "or")
 
 
 def job_environment_page(table: Table) -> str:

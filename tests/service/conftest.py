@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from betimes.foresight.intervals import Intervals
+from betimes.service.scheduling.state import SchedulerState
 from betimes.service.store import Store
+from tests.service.declared import undeclared
 from tests.service.reliability.starting import end_starters
 
 
@@ -64,6 +66,29 @@ def stores_in_memory(
     yield
     for store in made:
         store.close()
+
+
+@pytest.fixture(autouse=True)
+def declared_events(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every event that a test has logged has the fields that its kind declares."""
+    found: set[str] = set()
+    log = SchedulerState.log
+
+    def checked(
+        state: SchedulerState,
+        kind: str,
+        cause: str,
+        job: int | None = None,
+        node: str | None = None,
+        **data: Any,
+    ) -> Any:
+        if (fault := undeclared(kind, data)) is not None:
+            found.add(fault)
+        return log(state, kind, cause, job, node, **data)
+
+    monkeypatch.setattr(SchedulerState, "log", checked)
+    yield
+    assert not found, f"other fields than are declared: {sorted(found)}"
 
 
 @pytest.fixture

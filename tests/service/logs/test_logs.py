@@ -14,6 +14,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fold import recovered
 from betimes.service.scheduling.job import JOBS
 from betimes.service.store.event_file import archives, read_archive
+from tests.service.declared import undeclared
 from tests.service.logs.recording import POLICIES, RESTART_S
 from tests.service.logs.rerunning import Rerun, same
 
@@ -43,6 +44,11 @@ def test_a_log_leads_to_the_recorded_state(name: str) -> None:
 def test_the_policy_decides_as_it_did(name: str) -> None:
     found = Rerun(events_of(name), Settings(restart_s=RESTART_S)).difference()
     assert found is None, f"log {name}, {found}; {AGAIN}"
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_events_have_the_fields_that_their_kinds_declare(name: str) -> None:
+    assert {undeclared(event.kind, event.data) for event in events_of(name)} == {None}
 
 
 def test_logs_hold_what_may_happen() -> None:

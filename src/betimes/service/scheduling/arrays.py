@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job
-from betimes.service.scheduling.kind import Data, Kind
+from betimes.service.scheduling.kind import SPEC, Data, Kind
 from betimes.service.scheduling.reasons import reason
 from betimes.service.spec.job_spec import JobSpec, parse_array
 from betimes.units import length
@@ -115,5 +115,6 @@ KINDS: dict[str, Kind[_Ledger]] = {
         "a large array was accepted whole; its elements are submitted in slices, under the numbers kept for them",
         _submitted,
         _words,
+        data={"first": int, "elements": int, "user": str, "spec": SPEC, "believed_s": float, "basis": str},
     )
 }

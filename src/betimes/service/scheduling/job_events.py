@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from betimes.cluster.interference import workload_of
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job, Run, TrialSet, shared_spec
 from betimes.service.scheduling.job_states import Status, Transition, next_status
-from betimes.service.scheduling.kind import Data, Kind, reason_text
+from betimes.service.scheduling.kind import (
+    ACCOUNT,
+    ACCOUNTS,
+    REASON,
+    REASON_OR_NONE,
+    SPEC,
+    Data,
+    Kind,
+    reason_text,
+)
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.promise_events import void_promise
 from betimes.service.scheduling.sets import rest, set_of
@@ -239,50 +248,109 @@ def _measured_words(data: Data) -> str:
 
 
 KINDS: dict[str, Kind[Ledger]] = {
-    "submitted": Kind("a job was accepted", _submitted, _submitted_words),
-    "queued": Kind("a job is ready: it waits for the policy only", _queued, _estimate_words),
+    "submitted": Kind(
+        "a job was accepted",
+        _submitted,
+        _submitted_words,
+        data={"user": str, "spec": SPEC, "believed_s": float, "basis": str},
+        more={
+            "array_id": int,
+            "submitted_at": float,
+            "array_index": int,
+            "array_most": int,
+            "set_id": int,
+            "trials": Annotated[dict[str, Any], "of a set: `count`, and what became of them"],
+            "reason": REASON,
+        },
+    ),
+    "queued": Kind(
+        "a job is ready: it waits for the policy only",
+        _queued,
+        _estimate_words,
+        data={"believed_s": float, "basis": str},
+        more={"account": ACCOUNT},
+    ),
     "blocked": Kind(
         "a job waits for something other than the policy: a dependency, a limit, a delay",
         _blocked,
         reason_text,
+        data={"reason": REASON},
     ),
-    "held": Kind("a user holds a job", _held, reason_text),
+    "held": Kind("a user holds a job", _held, reason_text, data={"reason": REASON}),
     "released": Kind("a user releases a held job", _moved(Transition.RELEASE)),
     "edited": Kind(
         "a user has changed what a job asks for; what it was promised is void, unless only names were changed",
         _edited,
         _edited_words,
+        data={
+            "changes": Annotated[dict[str, Any], "the fields that the user gave"],
+            "spec": SPEC,
+            "believed_s": float,
+            "basis": str,
+            "leaves": Annotated[bool, "the queue"],
+            "voids": Annotated[bool, "its promise"],
+        },
     ),
     "learnt": Kind(
         "the run-time estimates of live jobs follow the last finished jobs of the same user and name",
         lambda ledger, event, _: apply_learnt(ledger.jobs, event.data),
+        data={
+            "believed_s": float,
+            "basis": str,
+            "groups": Annotated[
+                list[dict[str, Any]],
+                "`jobs` from one number to another that have not begun, and what these have left",
+            ],
+            "accounts": ACCOUNTS,
+        },
     ),
     "measured": Kind(
         "a job's throughput on machines that it has to itself, in steps a second of its reports; their types",
         _measured,
         _measured_words,
+        data={"alone_per_s": float},
+        more={"on": list[str]},
     ),
     "estimate-changed": Kind(
         "the work believed to be left of a job changed: by progress, an outrun estimate, a cancel",
         _believed,
         _believed_words,
+        data={"account": ACCOUNT, "basis": str},
+        more={"outran": bool, "slept": bool, "suspended": bool, "progress_frac": float},
     ),
-    "requeued": Kind("a job whose run was preempted, resized or lost is requeued", _waits, reason_text),
+    "requeued": Kind(
+        "a job whose run was preempted, resized or lost is requeued",
+        _waits,
+        reason_text,
+        data={"reason": REASON_OR_NONE},
+        more={"account": ACCOUNT, "keeps_units": bool},
+    ),
     "waits": Kind(
         "how long a job that has lost its nodes waits at most until a machine is rented for it, as the policy decided",
         _waits_until,
+        data={"waits_until_s": float | None},
     ),
-    "retries": Kind("a job failed, and will be retried", _retries, reason_text),
+    "retries": Kind(
+        "a job failed, and will be retried",
+        _retries,
+        reason_text,
+        data={"not_before_at": float, "reason": REASON},
+    ),
     "cancel-requested": Kind("a user asks for a job to be cancelled", _cancel_asked),
     "finished": Kind(
         "a job's command exited with 0",
         _over(Transition.FINISH),
         _finished_words,
+        data={"run_s": float},
+        more={"lost_s": float},
     ),
-    "failed": Kind("a job has failed for good", _over(Transition.FAIL), reason_text),
+    "failed": Kind(
+        "a job has failed for good", _over(Transition.FAIL), reason_text, data={"reason": REASON_OR_NONE}
+    ),
     "cancelled": Kind(
         "a job was cancelled by a user, or because a job that it depends on did not succeed",
         _over(Transition.CANCEL),
         reason_text,
+        data={"reason": REASON_OR_NONE},
     ),
 }

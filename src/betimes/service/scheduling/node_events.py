@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from betimes.service.machines.budgets import DAY_S
 from betimes.service.machines.machine import RENTED
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job, Rental
-from betimes.service.scheduling.kind import Data, Kind, reason_text
+from betimes.service.scheduling.kind import ACCOUNT, REASON, Data, Kind, reason_text
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import NODE, UP, charges_until
 from betimes.service.scheduling.reasons import REQUEUED, reason
@@ -165,13 +166,39 @@ def reclaimed(name: str) -> dict[str, Any]:
     return reason("reclaimed", f"the cloud reclaimed node {name}{REQUEUED}", node=name)
 
 
+_NODE: Mapping[str, Any] = {
+    "machine": Annotated[dict[str, Any], "its name, kind and type, what it has, and its price"],
+    "status": str,
+    "rented_at": float | None,
+    "watched": Annotated[bool, "it sends heartbeats"],
+}
+_MORE_OF_NODE: Mapping[str, Any] = {
+    "for_job": int,
+    "for_user": str,
+    "by_policy": bool,
+    "up_at": float,
+    "goes_at": float,
+    "goes_since": str,
+    "since_at": float,
+    "earlier_prices": Annotated[list[tuple[float, float]], "until when, and USD an hour"],
+}
+
+
 KINDS: dict[str, Kind[Ledger]] = {
     "node-added": Kind(
         "a node is there from now on, or has come back with more or less than it had",
         _node_added,
         _node_words,
+        data={**_NODE},
+        more={**_MORE_OF_NODE},
     ),
-    "node-status": Kind("a node is up, draining, drained or lost", _node_is, lambda data: data["status"]),
+    "node-status": Kind(
+        "a node is up, draining, drained or lost",
+        _node_is,
+        lambda data: data["status"],
+        data={"status": str},
+        more={"up_at": float},
+    ),
     "node-watched": Kind(
         "a node has sent its first heartbeat, and is lost if later ones do not arrive", _node_watched
     ),
@@ -179,35 +206,63 @@ KINDS: dict[str, Kind[Ledger]] = {
         "the cloud will take a rented node away: what runs there is stopped in time",
         _node_goes,
         lambda data: f"the cloud takes it away {instant(data['goes_at'])}",
+        data={"goes_at": float},
     ),
     "node-gone": Kind(
         "a rented node was given back, reclaimed by the cloud, or never booted; or a node left its cluster",
         _node_gone,
         lambda data: _GONE[data["why"]],
+        data={"why": str, **_NODE},
+        more={"ended_at": float, "cost_usd": float, "charged_s": float, **_MORE_OF_NODE},
     ),
     "node-billed": Kind(
         "the cloud's times for a rented machine that is gone: it has cost more or less than was counted",
         _node_billed,
         _billed_words,
+        data={"ended_at": float, "cost_usd": float, "more_usd": float, **_NODE},
+        more={**_MORE_OF_NODE},
     ),
     "not-rented": Kind(
         "the cloud refused a machine that the policy ordered, or nodes after it had accepted the request",
         words=lambda data: data["text"],
+        data={"type": str, "text": str},
     ),
     "limit-reached": Kind(
         "a rented machine has to go by a limit of the operator's: nothing more starts there; without a node: a user's "
         "budget is spent",
         _node_goes,
         lambda data: data["text"],
+        data={"text": str},
+        more={
+            "goes_at": float,
+            "user": str,
+            "until_at": float,
+            "budget": Annotated[dict[str, Any], "`user`, `period`, `budget_usd`, `until_at`"],
+        },
     ),
     "ordered": Kind(
         "the policy has a machine rented that jobs can share",
         words=lambda data: f"a machine of type {data['type']}",
+        data={"type": str},
     ),
-    "rents": Kind("the policy has a machine, or several, rented for a job alone", _rents, reason_text),
+    "rents": Kind(
+        "the policy has a machine, or several, rented for a job alone",
+        _rents,
+        reason_text,
+        data={
+            "type": str,
+            "units": Annotated[list[int], "on each machine"],
+            "units_per_task": int,
+            "expected_usd": float,
+            "account": ACCOUNT,
+            "reason": REASON,
+        },
+        more={"speculates_until_s": float},
+    ),
     "unrented": Kind(
         "a job has none of its own any more: its speculative run is over, or the cloud lost or refused it",
         _unrented,
         reason_text,
+        data={"account": ACCOUNT, "reason": REASON},
     ),
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 from betimes.service.machines.budgets import DAY_S
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job
-from betimes.service.scheduling.kind import Data, Kind, reason_text
+from betimes.service.scheduling.kind import ACCOUNTS, REASON, Data, Kind, reason_text
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.policy_record import PolicyRecord
 from betimes.service.scheduling.promise_events import void_promise
@@ -96,39 +98,90 @@ def _set_aside_words(data: Data) -> str:
 
 KINDS: dict[str, Kind[Ledger]] = {
     "opened": Kind(
-        "the first start ever; engines count seconds from here", _opened, lambda _: "for the first time"
+        "the first start ever; engines count seconds from here",
+        _opened,
+        lambda _: "for the first time",
+        data={"epoch_at": float},
     ),
     "recovered": Kind("the service has started again and read its state from this log"),
-    "policy-set": Kind("another policy decides from now on", _policy_set, _policy_words),
+    "policy-set": Kind(
+        "another policy decides from now on",
+        _policy_set,
+        _policy_words,
+        data={"policy": str, "accounts": ACCOUNTS},
+        more={
+            "front": Annotated[
+                dict[str, Any],
+                "the point of a front that it is: `point`, `names`, and the `event` of the front",
+            ]
+        },
+    ),
     "selected": Kind(
         "the portfolio has chosen the member that decides from now on; the scores of those simulated",
         _selected,
         _selected_words,
+        data={
+            "member": str,
+            "before": str | None,
+            "shadow": Annotated[bool, "reported only"],
+            "waiting": Annotated[int, "jobs"],
+            "jobs": Annotated[list[tuple[int, float]], "some that wait, and since when"],
+            "score": float,
+            "slowdown": float,
+            "machine_s": float,
+            "smallest_wins": bool,
+            "took_s": float,
+            "scores": Annotated[dict[str, float | None], "by member"],
+            "from_at": Annotated[float, "the instant of the state that was simulated"],
+        },
+        more={
+            "waits_until_s": Annotated[
+                list[tuple[int, float | None]], "jobs, and how long each waits for an owned machine"
+            ]
+        },
     ),
     "not-selected": Kind(
-        "a selection failed, or came too late; the member in force goes on deciding", words=_problem_words
+        "a selection failed, or came too late; the member in force goes on deciding",
+        words=_problem_words,
+        data={"problem": str, "from_at": float},
     ),
     "not-planned": Kind(
-        "a planner failed, or answered too late; what it decided before holds", words=_problem_words
+        "a planner failed, or answered too late; what it decided before holds",
+        words=_problem_words,
+        data={"planner": str, "problem": str, "from_at": float},
     ),
     "instruction-refused": Kind(
         "an instruction of a planner is out of date: its job or machine is gone, or has no room",
         words=_problem_words,
+        data={"planner": str, "instruction": str, "problem": str, "from_at": float},
     ),
-    "tuning": Kind("a search for a Pareto front on the recent workload has begun, and why"),
+    "tuning": Kind(
+        "a search for a Pareto front on the recent workload has begun, and why",
+        data={"reason": REASON, "objectives": list[str], "jobs": int},
+    ),
     "tuning-stopped": Kind("a user ends a search with the front so far"),
-    "tuned": Kind("a search has ended with a front: how large it is, and what is proposed"),
-    "not-tuned": Kind("a search has ended without a front, and why"),
+    "tuned": Kind(
+        "a search has ended with a front: how large it is, and what is proposed",
+        data={"points": int, "evaluations": int, "ended": str, "hypervolume": float},
+        more={
+            "proposed": Annotated[int, "the number of a point"],
+            "names": list[str],
+            "not_applied": Annotated[str | None, "why not"],
+        },
+    ),
+    "not-tuned": Kind("a search has ended without a front, and why", data={"problem": str}),
     "idle": Kind(
         "a decision started and stopped no job, for another reason than the last decision of that kind",
         _idle,
         reason_text,
+        data={"reason": REASON},
     ),
     "clock-set": Kind(
         "the machine's clock was set, or the machine was suspended: how far its clock jumped, and how far the "
         "service's went with it. Delays of retries go on; promises that this changes by much are void",
         _clock_set,
         _clock_words,
+        data={"wall_s": float, "stepped_s": float},
     ),
     "clock-corrected": Kind(
         "the machine's clock was put forward while it was awake, so that it was wrong before: the beginnings of jobs "
@@ -136,11 +189,13 @@ KINDS: dict[str, Kind[Ledger]] = {
         "this log, keep the instants of the clock of then",
         _clock_corrected,
         lambda data: f"beginnings of what goes on are now {length(data['by_s'])} later",
+        data={"by_s": float},
     ),
     "set-aside": Kind(
         "an input, or a step of a turn, could not be carried out, with the traceback: the service goes on without it, "
         "and tries it again after the next start. A job whose run's end is set aside has failed, and frees its nodes",
         _set_aside,
         _set_aside_words,
+        data={"what": str, "error": str, "traceback": str},
     ),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 from betimes.foresight.promise_model import Queue
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job
@@ -73,15 +75,37 @@ def _broken_words(data: Data) -> str:
 
 
 KINDS: dict[str, Kind[Ledger]] = {
-    "quoted": Kind("a job was promised a start and an end", _quoted, _quoted_words),
     "history-learned": Kind(
         "what the finished jobs of another scheduler's accounting teach of run times and promises",
         _history_learned,
         lambda data: f"{data['jobs']:,} finished jobs",
+        data={"model": str, "jobs": int},
+    ),
+    "quoted": Kind(
+        "a job was promised a start and an end",
+        _quoted,
+        _quoted_words,
+        data={
+            "quote": Annotated[dict[str, Any], "all of it, as the table of quotes has it"],
+            "finish_at": float | None,
+        },
+        more={
+            "queue": Annotated[
+                tuple[int, int, float], "jobs that wait and run, and the part of the nodes in use"
+            ],
+            "learned": Annotated[list[Any], "what its interval was made of"],
+            "earliest_at": float,
+        },
     ),
     "promise-broken": Kind(
         "a job's end came after what was promised, or is sure to, as a node is away; a new one follows",
         _promise_broken,
         _broken_words,
+        data={
+            "why": str,
+            "promise": Annotated[dict[str, Any], "the quote that was broken"],
+            "finish_at": float | None,
+        },
+        more={"because": Annotated[str, "the node at fault"]},
     ),
 }

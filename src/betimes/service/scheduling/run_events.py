@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from betimes.service.scheduling.events import VANISHED, Event
 from betimes.service.scheduling.job import Job, MoveRecord, Run, paid_until
 from betimes.service.scheduling.job_states import Status, Transition, next_status
-from betimes.service.scheduling.kind import Data, Kind, places_text, reason_text, units_text
+from betimes.service.scheduling.kind import (
+    ACCOUNT,
+    MOVE,
+    PLACES,
+    PREEMPTION,
+    REASON,
+    Data,
+    Kind,
+    places_text,
+    reason_text,
+    units_text,
+)
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.promise_events import void_promise
 from betimes.service.scheduling.reasons import reason
@@ -300,72 +311,135 @@ def keeps_still(number: int, user: str, at: float) -> dict[str, Any]:
 
 
 KINDS: dict[str, Kind[Ledger]] = {
-    "granted": Kind("the policy gives a job a number of units, or none", _granted, _granted_words),
+    "granted": Kind(
+        "the policy gives a job a number of units, or none",
+        _granted,
+        _granted_words,
+        data={"units": int, "places": PLACES},
+        more={"account": ACCOUNT, "units_per_task": int, "speculates_until_s": float, "before": int},
+    ),
     "nominated": Kind(
         "a job is to start on these nodes, once other jobs have made room there, or machines are up",
         _bound,
         _nominated_words,
+        data={"places": PLACES},
+        more={"owed": Annotated[list[list[int]], "of each place: what is missing"]},
     ),
     "reserved": Kind(
         "the policy has reserved a later start for a job on these nodes",
         _bound,
         lambda data: f"a start{places_text(data['places'])}",
+        data={"places": PLACES, "start_s": float},
     ),
     "unbound": Kind("a job loses the nodes that were being vacated or reserved for it", _bound),
     "migrating": Kind(
         "the policy moves a running job to other machines, at once or when these are up",
         _migrating,
         _migrating_words,
+        data={"before": PLACES, "places": PLACES, "keeps_running": bool},
+        more={"move": MOVE},
     ),
     "reconfigured": Kind(
         "a planner's round has moved these jobs: the machines that it gives back and rents for that, and what all the "
         "moves together are expected to save; `migrating` has each move's own part",
         _reconfigured,
         _reconfigured_words,
+        data={
+            "jobs": list[int],
+            "ended": Annotated[int, "machines"],
+            "rented": Annotated[int, "machines"],
+            "move": MOVE,
+        },
     ),
     "moved": Kind(
         "the run that followed a move is over: what the move was expected to save, and what it has saved",
         _move_over,
         _moved_words,
+        data={"move": MOVE},
     ),
-    "launched": Kind("a run was handed to the executor", _launched, _launched_words),
-    "started": Kind("the executor reports that a run's command runs", _started, _started_words),
+    "launched": Kind(
+        "a run was handed to the executor",
+        _launched,
+        _launched_words,
+        data={"number": int, "units": int, "places": PLACES},
+        more={"preemption": PREEMPTION},
+    ),
+    "started": Kind(
+        "the executor reports that a run's command runs",
+        _started,
+        _started_words,
+        data={"number": int, "adopted": Annotated[bool, "found running after a start of the service"]},
+        more={"started_at": float},
+    ),
     "restarted": Kind(
         "a job that was stopped for another number of units runs again: how long that took",
         _restarted,
         lambda data: f"{data['took_s']:.3g} s after the request to stop",
+        data={"took_s": float},
     ),
     "resized": Kind(
-        "a running job has taken another number of units without a restart", _resized, _width_words
+        "a running job has taken another number of units without a restart",
+        _resized,
+        _width_words,
+        data={"number": int, "units": int, "places": PLACES},
     ),
     "suspended": Kind(
         "a user suspends a run, which keeps its units; what its job was promised is void",
         _suspended,
         reason_text,
+        data={"number": int, "left_s": float | None, "reason": REASON},
     ),
-    "resumed": Kind("a suspended run goes on", _resumed, lambda data: f"run {data['number']} goes on"),
+    "resumed": Kind(
+        "a suspended run goes on",
+        _resumed,
+        lambda data: f"run {data['number']} goes on",
+        data={"number": int},
+    ),
     "signalled": Kind(
         "a user sends a signal to a run: to the tasks of its steps, to its command alone, or to all of it",
         words=lambda data: f"run {data['number']} is sent {data['signal']}",
+        data={"number": int, "signal": str, "to": str},
     ),
-    "slept": Kind("the machine of a run slept: that is no time for which it ran", _slept),
+    "slept": Kind(
+        "the machine of a run slept: that is no time for which it ran", _slept, data={"for_s": float}
+    ),
     "stopping": Kind(
         "a run is asked to stop: preempted, resized or cancelled, or its node goes",
         _stopping,
         _stopping_words,
+        data={"why": str, "stop_by_at": float | None, "reason": REASON},
+        more={"account": ACCOUNT, "makes_room_for": Annotated[int, "a job"], "preemption": PREEMPTION},
     ),
     "preempts": Kind(
         "another job is preempted for this one; the cost stands in the other job's events",
         words=lambda data: f"job {data['victim']} makes room for it",
+        data={"victim": Annotated[int, "a job"], "run": int},
     ),
     "trouble": Kind(
         "the executor met a problem with a run; the message says which, and what follows",
         words=lambda data: f"run {data['number']}: {data['message']}",
+        data={"number": int, "message": str},
     ),
-    "ended": Kind("a run has ended, and none of its processes is left", _ended, _ended_words),
+    "ended": Kind(
+        "a run has ended, and none of its processes is left",
+        _ended,
+        _ended_words,
+        data={"number": int, "outcome": str},
+        more={
+            "exit_code": int | None,
+            "signal": int | None,
+            "message": str | None,
+            "started_at": float,
+            "ended_at": float,
+            "run_s": float,
+            "preemption": PREEMPTION,
+        },
+    ),
     "work-lost": Kind(
         "a run that follows another reported its progress for the first time: the work lost since the last checkpoint",
         _goes_on,
         _lost_words,
+        data={"number": int, "frac": float, "kept_s": float},
+        more={"preemption": PREEMPTION},
     ),
 }

@@ -52,5 +52,6 @@ KINDS: dict[str, Kind[object]] = {
         "how many units a set of trials can use from now on: no more than it has trials left",
         _width,
         lambda data: f"at most {units_text(data['units'])}",
+        data={"units": int},
     ),
 }

@@ -43,12 +43,21 @@ KINDS: dict[str, Kind[Ledger]] = {
         "a user was added or changed: role, weight, limits, and whether disabled, as they are now",
         _user_set,
         _user_words,
+        data={"user": str, "role": str, "weight": float, "limits": dict[str, float | None], "disabled": bool},
     ),
-    "token-made": Kind("a token of a user was made; nobody has its text but who was handed it"),
-    "token-revoked": Kind("a token of a user is not accepted any more"),
+    "token-made": Kind(
+        "a token of a user was made; nobody has its text but who was handed it",
+        data={"user": str, "name": str, "expires_s": float | None},
+    ),
+    "token-revoked": Kind(
+        "a token of a user is not accepted any more",
+        data={"user": str, "name": str},
+        more={"expires_s": float | None},
+    ),
     "fair-share-set": Kind(
         "users share by weight and recent use from now on, or no more; the half-life of their past use",
         _fair_share_set,
         _fair_share_words,
+        data={"half_life_s": float | None},
     ),
 }

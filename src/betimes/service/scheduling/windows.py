@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from pydantic import TypeAdapter
 
@@ -135,7 +135,21 @@ KINDS: dict[str, Kind[_Ledger]] = {
         "no job starts on these nodes that would not be over when the maintenance begins, until its end",
         lambda ledger, event, _: ledger.maintenance.set(event),
         _words,
+        data={
+            "number": int,
+            "from_at": float,
+            "to_at": float,
+            "nodes": list[str],
+            "reason": str,
+            "user": str,
+            "running": Annotated[list[int], "jobs that may still be there"],
+        },
+        more={"stop": bool},
     ),
-    "maintenance-removed": Kind("a maintenance is called off, or ended early", _end, _number_words),
-    "maintenance-over": Kind("a maintenance has ended: its nodes take jobs again", _end, _number_words),
+    "maintenance-removed": Kind(
+        "a maintenance is called off, or ended early", _end, _number_words, data={"number": int}
+    ),
+    "maintenance-over": Kind(
+        "a maintenance has ended: its nodes take jobs again", _end, _number_words, data={"number": int}
+    ),
 }
