@@ -30,7 +30,6 @@ def test_a_look_is_one_squeue_and_machines_are_asked_for_seldom(folder: Path) ->
     assert looks.machines(first) is known
     now_at[0] += MACHINES_S
     assert looks.machines(first) is not known
-    assert first.age(1040.0) == "as of 40 s ago"
     assert slurm.nothing_was_written
 
 
@@ -85,7 +84,6 @@ def test_commands_that_are_not_there(folder: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(SlurmError, match=r"there is no squeue in .*--slurm-bin"):
         Commands(folder).squeue()
     monkeypatch.setenv("PATH", str(folder))
-    assert not Commands().has("sacct")
     with pytest.raises(SlurmError, match="no sdiag in PATH"):
         Commands().sdiag()
 

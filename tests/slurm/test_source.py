@@ -18,6 +18,7 @@ from betimes.errors import BetimesError, Conflict, InputError
 from betimes.service.runtime.slurm_source import ELEMENTS, number_of
 from betimes.service.startup.bootstrap import Service, running
 from betimes.service.startup.config import ServiceConfig, read_settings
+from betimes.service.views.models import NodeSpec
 from betimes.slurm.hostlist import hostnames
 from tests.service.serving import PATIENCE_S
 from tests.slurm.fake_slurm import FakeSlurm
@@ -274,6 +275,16 @@ def test_what_writes_is_refused_with_the_reason(tmp_path: Path) -> None:
                 client.edit([2], time_limit_s=60.0),
             ):
                 with pytest.raises(BetimesError, match="this service watches Slurm; submit with sbatch"):
+                    await ask
+            for ask in (
+                client.set_policy("fifo"),
+                client.drain("n1"),
+                client.undrain("n1"),
+                client.add_nodes(NodeSpec(type="more", cpu=4.0, memory_gib=1.0)),
+                client.add_maintenance(time.time() + 60.0, time.time() + 120.0),
+                client.tune(),
+            ):
+                with pytest.raises(Conflict, match="this service watches Slurm, which has its own nodes"):
                     await ask
             assert await _are(client, {2: "queued"})
         assert slurm.fake.nothing_was_written

@@ -57,10 +57,6 @@ class Commands:
         asked = ("-a", "-X", "-P", "-n", "-j", ",".join(jobs), "-o", "JobID,State,Start,End")
         return self._run("sacct", asked)
 
-    def has(self, name: str) -> bool:
-        """Whether there is such a command."""
-        return self._path(name) is not None
-
     def _path(self, name: str) -> str | None:
         return shutil.which(name, path=None if self.folder is None else str(self.folder))
 

@@ -10,7 +10,6 @@ from betimes.printing import printable
 from betimes.slurm.commands import Commands
 from betimes.slurm.jobs import SlurmJob, read_jobs
 from betimes.slurm.machines import Counts, Machines, read_counts, read_machines
-from betimes.units import length
 
 MACHINES_S = 600.0
 """After so long nodes, partitions and settings are asked for again."""
@@ -36,10 +35,6 @@ class Picture:
     def running(self) -> list[SlurmJob]:
         """The jobs that have nodes."""
         return [job for job in self.jobs.values() if job.runs]
-
-    def age(self, now_at: float) -> str:
-        """`as of 40 s ago`."""
-        return f"as of {length(max(0.0, now_at - self.at))} ago"
 
     @property
     def strange(self) -> str | None:

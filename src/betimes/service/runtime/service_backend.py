@@ -375,6 +375,7 @@ class ServiceBackend:
 
     async def add_nodes(self, spec: NodeSpec, user: str) -> list[NodeView]:
         """Add nodes, or rent them. Raises Refused, Conflict."""
+        self._check_decides()
         if spec.is_rented:
             return await self._rent(spec, user)
         try:
@@ -404,10 +405,12 @@ class ServiceBackend:
 
     async def drain(self, name: str, user: str) -> NodeView:
         """Start nothing more on a node. Raises Unknown, Conflict."""
+        self._check_decides()
         return await self._set_status(name, DRAINING, user)
 
     async def undrain(self, name: str, user: str) -> NodeView:
         """Use a node again. Raises Unknown, Conflict."""
+        self._check_decides()
         node = self.scheduler.ledger.nodes.get(name)
         if node is not None and node.status not in (DRAINING, DRAINED, UP):
             raise Conflict(f"node {name} is {node.status}; only a drained one can be used again")
@@ -426,7 +429,8 @@ class ServiceBackend:
         return [maintenance_view(each, self.scheduler) for each in windows]
 
     async def add_maintenance(self, spec: MaintenanceSpec, user: str) -> MaintenanceView:
-        """Announce maintenance. Raises Refused, Unknown."""
+        """Announce maintenance. Raises Refused, Unknown, Conflict."""
+        self._check_decides()
         window = await self.controller.ask(
             f"maintenance of {user}",
             lambda scheduler: scheduler.maintenance.add(
@@ -472,6 +476,7 @@ class ServiceBackend:
 
         Raises PolicyError, Conflict.
         """
+        self._check_decides()
         await self.tuner.set_policy(text, user)
         return await self.policy()
 
@@ -660,6 +665,7 @@ class ServiceBackend:
 
     async def tune(self, spec: TuneSpec, user: str) -> TuningView:
         """Begin a search, in the place of one that is going on. Raises Refused, Conflict."""
+        self._check_decides()
         return await self.tuner.start(spec, user)
 
     async def tuning(self) -> TuningView:
@@ -715,6 +721,13 @@ class ServiceBackend:
                 return await asyncio.shield(self.promises.forecast())
         except TimeoutError:
             return self.promises.latest
+
+    def _check_decides(self) -> None:
+        """Raise Conflict where another scheduler decides: policy and nodes are its own."""
+        if self.scheduler.watches:
+            raise Conflict(
+                "this service watches Slurm, which has its own nodes and decides by itself; change it there"
+            )
 
     def _nodes(self, names: Iterable[str]) -> list[NodeView]:
         nodes = self.scheduler.ledger.nodes
