@@ -10,6 +10,7 @@ import pytest
 
 from betimes.service.access import address
 from betimes.service.access.unix_users import own_name
+from betimes.service.executors.ray.doctor import Finding
 from tests.cli.conftest import Call
 from tests.cli.stand_in import Service
 
@@ -24,6 +25,19 @@ def test_without_ray_there_is_no_cluster_to_check(
     assert "betimes up" in of_service["text"]
     assert found["ok"]
     assert "jobs on this machine do not need" in found["text"]
+
+
+def test_a_service_on_no_ray_cluster_needs_none(
+    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def examined(address: str, shared: Path | None) -> list[Finding]:
+        return [Finding("cluster", None, False, f"{address}: no Ray cluster runs")]
+
+    monkeypatch.setattr("betimes.service.executors.ray.doctor.examine", examined)
+    ran = betimes("doctor")
+    assert (ran.code, ran.out.count("\n")) == (0, 1)
+    assert "takes jobs" in ran.out
+    assert "WRONG: 10.0.0.1:6379: no Ray cluster runs" in betimes("doctor", "--ray", "10.0.0.1:6379").out
 
 
 def test_where_a_service_is_for_all_users_they_must_be_able_to_run_its_python(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,8 @@ def doctor(
         typer.Option(
             "--ray",
             metavar="auto|HOST:PORT",
-            help="Which Ray cluster; auto, the default: that which runs here.",
+            help="Check this Ray cluster; auto: that which runs here. By default, where the service is on one or none "
+            "runs, the cluster that runs here.",
             show_default=False,
         ),
     ] = None,
@@ -45,7 +47,7 @@ def doctor(
     state: State = None,
     as_json: Json = False,
 ) -> None:
-    """Check the service, and a Ray cluster for `betimes up --ray`: versions, clocks, GPUs, ports, the shared directory.
+    """Check the service, and its Ray cluster or one for `betimes up --ray`: versions, clocks, GPUs, ports, files.
 
     With --slurm: what this user may read of a Slurm, what is modelled of it, what is not, and what follows from that.
     Nothing is written to it. Exits with 1 if no job there could be promised an end.
@@ -72,7 +74,10 @@ def doctor(
         return
     if slurm_bin is not None:
         raise InputError("--slurm-bin is about an existing Slurm; add --slurm")
-    if ray is None and find_spec("ray") is None:
+    of_service, kinds = _of_service(state)
+    if ray is None and shared is None and kinds is not None and "ray" not in kinds:
+        found = list[Finding]()  # jobs run on no cluster
+    elif ray is None and find_spec("ray") is None:
         none = "Ray is not installed, which jobs on this machine do not need; for several: pip install 'betimes[ray]'"
         found = [Finding("cluster", None, True, none)]
     else:
@@ -82,24 +87,28 @@ def doctor(
         found.append(
             Finding("python", None, why is None, why or "the other users of this machine can run it")
         )
-    show_findings([*_of_service(state), *found], as_json)
+    show_findings([*of_service, *found], as_json)
 
 
-def _of_service(state: str | None) -> list[Finding]:
-    """The findings that a service reports of itself."""
+def _of_service(state: str | None) -> tuple[list[Finding], set[str] | None]:
+    """The findings that a service reports of itself, and the kinds of its nodes that it shows; null: none runs."""
     from betimes.cli.live import connection
-    from betimes.errors import NotReachable, ServiceError
+    from betimes.errors import NotAllowed, NotReachable, ServiceError
     from betimes.service.executors.ray.doctor import Finding
 
     try:
         with connection.connect(state) as service:
             health = service.health()
+            kinds = set[str]()
+            with suppress(NotAllowed):  # health is told to everybody, nodes are not
+                kinds = {node.kind for node in service.nodes()}
     except NotReachable as error:
-        return [Finding("service", None, True, str(error))]
+        return [Finding("service", None, True, str(error))], None
     except ServiceError as error:
-        return [Finding("service", None, False, str(error))]
+        return [Finding("service", None, False, str(error))], None
     wrong = [Finding("service", None, False, text) for text in (*health.problems, *health.notes)]
-    return wrong or [Finding("service", None, True, f"Betimes {health.version}, takes jobs")]
+    does = "watches Slurm" if "slurm" in kinds else "takes jobs"
+    return wrong or [Finding("service", None, True, f"Betimes {health.version}, {does}")], kinds
 
 
 def show_findings(found: list[Finding], as_json: bool) -> None:

@@ -354,8 +354,9 @@ def _say(service: Service, chosen: ServiceConfig, as_json: bool) -> None:
         print(f"{which} of this machine need no token: they reach it at {check_local(chosen.socket)}.")
         if controller.launches.owners.refusal and not chosen.run_as_me:
             print(f"Their jobs are refused: {controller.launches.owners.refusal}.")
+    verb = "jobs" if chosen.slurm else "submit -- COMMAND"
     print(
-        f"Its state is in {chosen.state}; `betimes submit -- COMMAND` finds it by itself, and `betimes open` shows its "
-        "pages. Ctrl-C stops it.",
+        f"Its state is in {chosen.state}; `betimes {verb}` finds it by itself, and `betimes open` shows its pages. "
+        "Ctrl-C stops it.",
         flush=True,
     )
