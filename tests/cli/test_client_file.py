@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,7 @@ def test_its_verbs_and_slurms_commands(file: File, live: Background, tmp_path: P
     assert file("slurm-commands", "bin").code == 0
     assert file("-h", "-o", "%i", name=tmp_path / "bin/squeue") == Said(0, "", "")
     assert "this is such a file; copy it: cp " in file("client-file", "other.pyz").err
+    assert file("submit", "--json", "--", "true").json()["job_id"] == 4
     assert "it needs all of Betimes" in file("submit", "jobs.toml").err
     assert file("hold", "--nonsense").err.startswith("betimes: hold: unrecognized arguments: --nonsense;")
     assert "this token is unknown" in file("jobs", BETIMES_TOKEN="wrong").err
@@ -89,6 +92,29 @@ def test_its_modules_are_unpacked_once_for_their_byte_code(file: File, tmp_path:
         assert file("--help", **where) == first
     (tmp_path / "file").touch()
     assert file("--help", XDG_CACHE_HOME=str(tmp_path / "file")) == first  # where no folder can be made
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    """The modules of Betimes that are imported somewhere in there, but for types."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(child, ast.ImportFrom) and (child.module or "").startswith("betimes"):
+            yield child.module or ""
+        yield from imported(child)
+
+
+def test_it_has_all_that_jobs_and_slurms_commands_import(betimes: Call, tmp_path: Path) -> None:
+    betimes("client-file", tmp_path / "client.pyz")
+    with zipfile.ZipFile(tmp_path / "client.pyz") as file:
+        texts = {name: file.read(name) for name in file.namelist()}
+    there = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in texts}
+    asked = [name for name in texts if name.startswith(("betimes/cli/live/jobs/", "betimes/cli/slurm"))]
+    assert len(asked) > 20
+    missing = {
+        (name, each) for name in asked for each in imported(ast.parse(texts[name])) if each not in there
+    }
+    assert missing == set()
 
 
 def test_its_help(capsys: pytest.CaptureFixture[str]) -> None:

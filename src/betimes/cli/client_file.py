@@ -32,7 +32,8 @@ MODULES = (
         "cli/live/**/*.py",
     ),
     *("cli/render/*.py", "client/*.py", "service/__init__.py", "service/access/*.py", "service/spec/*.py"),
-    *("service/uploads/*.py", "slurm/__init__.py", "slurm/hostlist.py"),
+    *("service/uploads/*.py", "service/views/__init__.py", "service/views/ends.py"),
+    *("slurm/__init__.py", "slurm/hostlist.py"),
 )
 _OLDER = (
     (re.compile(r"(\bAnnotated\[\s*)([^|\n]+?) \| None,"), r'\1__import__("typing").Optional[\2],'),
