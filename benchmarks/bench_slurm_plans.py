@@ -6,6 +6,9 @@ what `slurm` plans at the picture's instant, and not where the play-out ends up:
 will start them, for it looks at the ends of running jobs in intervals.
 
 A start agrees if it is within 10 minutes, or 5 % of the time until then. "first 5": of the first five that wait.
+
+Then what planning costs: CPU seconds to play out ever more waiting jobs on 400 nodes of 32 cores, full of jobs, all of
+which end after a random part of their limit, beside `easy`, which plans for one job at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import Table, arguments, introduce, traces_at
+from measuring import Table, arguments, introduce, simulated, traces_at
 
 import betimes
 from betimes.cluster import Cluster, NodeGroup
@@ -130,9 +133,39 @@ def planned(workload: Workload, policy: str, state: ClusterState) -> Mapping[str
     }
 
 
+def crowded(waiting: int) -> tuple[Workload, Cluster]:
+    """Jobs at one instant: 400 that fill the nodes, and so many that wait behind them."""
+    draw = np.random.default_rng(7)
+    width = np.concatenate([np.full(400, 32), draw.choice([1, 4, 16, 32, 64, 128], waiting)])
+    limit_s = 60.0 * draw.integers(10, 720, len(width))
+    workload = Workload.from_columns(
+        submit_s=np.zeros(len(width)), work_s=limit_s * draw.uniform(0.05, 1.0, len(width)) * width,
+        min_units=width, max_units=width, estimate_s=limit_s, cpu=1.0, units_per_task=np.minimum(width, 32),
+        name="crowded",
+    )  # fmt: skip
+    return workload, Cluster("full", (NodeGroup("n", 400, 0.0, 32.0, 0.0),))
+
+
+def costs(quick: bool, repeats: int) -> None:
+    """The CPU seconds of a run, medians, and times those of `easy`."""
+    table = Table("waiting jobs", "policy", "CPU s", "times easy's")
+    for waiting in (50, 100) if quick else (200, 1000):
+        workload, cluster = crowded(waiting)
+        easy_s = 0.0
+        for policy in ("easy", "conservative", *(("slurm",) if waiting < 1000 else ())):
+            spent_s = simulated(
+                lambda: betimes.simulate(workload, policy, cluster=cluster, sizes="estimate"),  # noqa: B023
+                repeats,
+            ).call_s
+            easy_s = easy_s or spent_s
+            table.line(f"{waiting:,}", policy, spent_s, spent_s / easy_s)
+
+
 def main() -> None:
     given = arguments(__doc__)
     introduce(__doc__)
+    costs(given.quick, given.repeats)
+    print()
     folder = traces_at(given.data, RECORDING)
     if folder is None:
         return

@@ -98,9 +98,8 @@ def live(
     for name in ("BETIMES_URL", "BETIMES_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("BETIMES_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr(
-        "betimes.foresight.intervals.Intervals.next_due", lambda *_: None
-    )  # no fits, for seconds
+    # No model is fitted, which takes seconds.
+    monkeypatch.setattr("betimes.foresight.intervals.Intervals.next_due", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     options = {"machines": (HERE,), "ago_s": AGO_S, **getattr(request.module, "SERVES", {})}
     options |= getattr(request, "param", {})

@@ -322,9 +322,8 @@ def test_accounting_teaches_run_times(tmp_path: Path) -> None:
         async with watching(tmp_path, slurm, history_s=1e6) as (service, client):
             await until(lambda: _promised(client, 102))
             job = await client.job(102)
-            assert job.job.promised_finish_at == pytest.approx(
-                time.time() + 123.0, abs=60.0
-            )  # the limit is an hour
+            # The limit is an hour.
+            assert job.job.promised_finish_at == pytest.approx(time.time() + 123.0, abs=60.0)
             assert job.quotes[0].finish_high_at is not None
             assert [kind for kind, _ in events(service)].count("history-learned") == 1
         async with watching(tmp_path, slurm, history_s=1e6) as (service, _):

@@ -10,28 +10,14 @@ from dataclasses import dataclass
 from betimes.errors import InputError
 from betimes.printing import printable
 from betimes.slurm.hostlist import hostnames
-from betimes.workload.readers.sacct import clock_s
+from betimes.workload.readers.sacct import ENDED, clock_s
 
 WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
 RUNNING = frozenset(
     {"RUNNING", "CONFIGURING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", "SUSPENDED", "STOPPED"}
 )
 STANDING_STILL = frozenset({"SUSPENDED", "STOPPED"})
-OVER = frozenset(
-    {
-        *(
-            "COMPLETED",
-            "CANCELLED",
-            "FAILED",
-            "TIMEOUT",
-            "OUT_OF_MEMORY",
-            "NODE_FAIL",
-            "BOOT_FAIL",
-            "DEADLINE",
-        ),
-        *("PREEMPTED", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"),
-    }
-)
+OVER = frozenset({*ENDED, "RECONFIG_FAIL"})
 _HELD = {"REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
 _NOTHING = frozenset({"", "(null)", "N/A", "None", "Unknown", "NONE"})
 _FIELDS = 18

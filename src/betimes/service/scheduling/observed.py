@@ -44,9 +44,8 @@ class ObservedJobs(Part):
     ) -> None:
         self._state, self._engine = state, engine
         self._jobs, self._runs, self._reports = jobs, runs, reports
-        self._kept: Mapping[int, str] | None = (
-            None  # by job, why its end is not foreseen; null: nothing was seen
-        )
+        # By job, why its end is not foreseen; null: nothing was seen.
+        self._kept: Mapping[int, str] | None = None
 
     def refuses(self, spec: JobSpec, user: str) -> None:
         """Raise Refused for every job: another scheduler takes them."""

@@ -25,7 +25,7 @@ from betimes.workload.readers.source import Source
 from betimes.workload.readers.trace_format import Assembly, FieldRule, Opening, TraceFormat
 from betimes.workload.workload import Workload
 
-_ENDED = {
+ENDED = {
     "COMPLETED": COMPLETED,
     "CANCELLED": CANCELLED,
     "REVOKED": CANCELLED,
@@ -43,6 +43,7 @@ _ENDED = {
         FAILED,
     ),
 }
+"""By state of Slurm of a job that is over: how it ended, as in the column `status` of a workload."""
 _UNFINISHED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING")
 _SIZES_GIB = {"": MEMORY_UNITS["m"], **{unit.upper(): gib for unit, gib in MEMORY_UNITS.items()}}
 _ROUNDING_S = 60.0
@@ -105,8 +106,8 @@ def _take(rows: Rows, further: list[str], assembly: Assembly) -> int:
     # Steps and unfinished jobs leave much empty: they go before anything else is looked at.
     rows.leave_out(np.char.find(job_id, ".") >= 0, "job step")
     rows.leave_out(np.isin(states, _UNFINISHED)[codes], "not finished")
-    rows.refuse(~np.isin(states, list(_ENDED))[codes], "State", "expected a state of Slurm")
-    status = np.array([_ENDED.get(state, FAILED) for state in states], np.int64)[codes]
+    rows.refuse(~np.isin(states, list(ENDED))[codes], "State", "expected a state of Slurm")
+    status = np.array([ENDED.get(state, FAILED) for state in states], np.int64)[codes]
     found = rows.take(_CHECKS)
     submit_s, start_s, end_s = (found.get(name, unknown) for name in ("Submit", "Start", "End"))
     run_s = _run_s(rows, start_s, end_s)
@@ -217,7 +218,7 @@ def _recognise(opening: Opening) -> bool:
 def _is_row(line: str) -> bool:
     """Whether this is a job of `sacct --noheader`: it has a state and a date."""
     cells = line.strip().split("|")
-    has_state = any(cell.split(" ", 1)[0] in (*_ENDED, *_UNFINISHED) for cell in cells)
+    has_state = any(cell.split(" ", 1)[0] in (*ENDED, *_UNFINISHED) for cell in cells)
     return has_state and any(re.match(r"\d{4}-\d\d-\d\dT|\d{10}$", cell) for cell in cells)
 
 

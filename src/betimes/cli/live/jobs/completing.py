@@ -11,19 +11,8 @@ STATUSES = ("held", "blocked", "queued", "running", "stopping", "finished", "fai
 ACTIVE = STATUSES[:5]
 POLICY_NAMES = (
     *("fifo", "srsf", "srtf", "las", "themis", "afs", "max-min", "wfq"),
-    *(
-        "skip-over",
-        "easy",
-        "conservative",
-        "slurm",
-        "sjf",
-        "ljf",
-        "widest",
-        "slowdown",
-        "wfp3",
-        "unicef",
-        "wfq-order",
-    ),
+    *("skip-over", "easy", "conservative", "slurm"),
+    *("sjf", "ljf", "widest", "slowdown", "wfp3", "unicef", "wfq-order"),
     *("fitgpp", "youngest", "lowest-priority"),
     *("njw", "ajw", "ajw-t", "ljw", "sww", "compound", "oda", "odb", "ode", "odm", "odx"),
     *("no-packing", "consolidation", "eva", "portfolio"),
