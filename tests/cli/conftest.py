@@ -19,7 +19,8 @@ import pytest
 from betimes.cli import slurm as of_slurm
 from betimes.cli.main import main
 from betimes.service.machines.machine import Machine
-from tests.cli.stand_in import NOW, Service
+from tests.cli.stand_in import Service
+from tests.cli.views import NOW
 from tests.service.serving import Background, Serving
 
 
@@ -69,18 +70,76 @@ def program(*words: str | Path, cwd: Path | None = None, **environment: str) -> 
 
 
 @pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """A stand-in that the verbs reach instead of a live service, at a time that stands still, in UTC."""
-    made = Service()
-    monkeypatch.setattr("betimes.cli.live.connection.connect", lambda *_, **__: made)
+def still(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The reader's clock stands still at `NOW`, in UTC, and polls pause for no time."""
     monkeypatch.setattr("betimes.cli.render.times.now", lambda service_s=None: max(NOW, service_s or 0.0))
     monkeypatch.setattr("betimes.cli.live.following.pause", lambda _: None)
     monkeypatch.delenv("COLUMNS", raising=False)
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "UTC")
         time.tzset()
-        yield made
+        yield
     time.tzset()
+
+
+@pytest.fixture
+def nowhere(still: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No service is there: a verb that asks one ends with status 1, and says so."""
+    for name in ("BETIMES_URL", "BETIMES_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("BETIMES_STATE", str(tmp_path / "nothing"))
+
+
+@pytest.fixture(scope="session")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Background]:
+    """A service at a real address for all tests that change nothing of it. Its clock stands still at `NOW`."""
+    folder = tmp_path_factory.mktemp("standing")
+    it = Serving(folder / "service", begin_at=NOW)
+    served = Background(it, folder / "state")
+    with served():
+        yield served
+    it.close()
+
+
+class Tell:
+    """Makes up answers of a real service, which go their way through its API and its client.
+
+    asked: the calls of its backend that were so answered, each with the method's name.
+    """
+
+    def __init__(self, backend: object, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._backend, self._monkeypatch = backend, monkeypatch
+        self.asked: list[tuple[Any, ...]] = []
+
+    def __call__(self, **answers: Any) -> None:
+        """Let these methods of the backend return this; an error is raised, a function called with the arguments."""
+        for method, answer in answers.items():
+            self._monkeypatch.setattr(self._backend, method, self._answering(method, answer))
+
+    def _answering(self, method: str, answer: Any) -> Callable[..., Any]:
+        async def answering(*arguments: Any, **options: Any) -> Any:
+            self.asked.append((method, *arguments, *options.values()))
+            found = answer(*arguments, **options) if callable(answer) else answer
+            if isinstance(found, BaseException):
+                raise found
+            return found
+
+        return answering
+
+
+@pytest.fixture
+def tell(standing: Background, nowhere: None, monkeypatch: pytest.MonkeyPatch) -> Tell:
+    """Make up what verbs are answered, at a time that stands still, in UTC."""
+    monkeypatch.setenv("BETIMES_STATE", str(standing.state))
+    return Tell(standing.it.backend, monkeypatch)
+
+
+@pytest.fixture
+def service(still: None, monkeypatch: pytest.MonkeyPatch) -> Service:
+    """A stand-in that the verbs reach instead of a live service."""
+    made = Service()
+    monkeypatch.setattr("betimes.cli.live.connection.connect", lambda *_, **__: made)
+    return made
 
 
 HERE = Machine("here", "virtual", "n", 4.0, 16.0, 2.0)

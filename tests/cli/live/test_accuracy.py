@@ -8,13 +8,13 @@ import pytest
 
 from betimes.service.api.examples import ACCURACY
 from betimes.service.views.models import JudgedPromise
-from tests.cli.conftest import Call
-from tests.cli.stand_in import Service
+from tests.cli.conftest import Call, Tell
 
 
-def test_the_figures_in_words(betimes: Call, service: Service) -> None:
+def test_the_figures_in_words(betimes: Call, tell: Tell) -> None:
+    tell(accuracy=ACCURACY)
     out = betimes("accuracy", "--since", "7d", "--by", "user").out
-    assert service.asked[-1] == ("accuracy", (604_800.0, 0.0, {"by": "user", "promises": False}))
+    assert tell.asked == [("accuracy", 604_800.0, 0.0, "user", False)]
     assert "79% of 100" in out
     for text in (
         "first",
@@ -31,22 +31,23 @@ def test_the_figures_in_words(betimes: Call, service: Service) -> None:
     assert betimes("accuracy", "--json").json()["first"]["kept"] == 79
 
 
-def test_there_may_be_none(betimes: Call, service: Service) -> None:
-    service.account = ACCURACY.model_copy(update={"first": ACCURACY.first.model_copy(update={"promises": 0})})
+@pytest.mark.usefixtures("tell")
+def test_there_may_be_none(betimes: Call) -> None:
     assert betimes("accuracy").out == "No promised job has finished in this time.\n"
 
 
-def test_it_is_drawn(betimes: Call, service: Service, tmp_path: Path) -> None:
+def test_it_is_drawn(betimes: Call, tell: Tell, tmp_path: Path) -> None:
     one = JudgedPromise(
         job_id=1, user="ada", name="x", policy="fifo", basis="estimate", made_at=0.0, finish_at=100.0,
         finish_low_at=90.0, finish_median_at=105.0, finish_high_at=200.0, level=0.8, finished_at=110.0,
     )  # fmt: skip
-    service.account = ACCURACY.model_copy(update={"promises": [one] * 20})
+    tell(accuracy=ACCURACY.model_copy(update={"promises": [one] * 20}))
     betimes("accuracy", "--plot", str(tmp_path / "a.svg"))
-    assert service.asked[-1][1][2]["promises"]
+    assert tell.asked == [("accuracy", None, 0.0, None, True)]
     assert "Coverage, 20 promises" in (tmp_path / "a.svg").read_text()
 
 
+@pytest.mark.usefixtures("tell")
 @pytest.mark.parametrize(
     ("words", "error"),
     [
@@ -57,7 +58,7 @@ def test_it_is_drawn(betimes: Call, service: Service, tmp_path: Path) -> None:
         (["--plot", "a.svg"], "no promised job has finished in this time, so there is nothing to draw"),
     ],
 )
-def test_bad_input_is_refused(betimes: Call, service: Service, words: list[str], error: str) -> None:
+def test_bad_input_is_refused(betimes: Call, words: list[str], error: str) -> None:
     failed = betimes("accuracy", *words)
     assert failed.code == 2
     assert error in failed.err

@@ -11,8 +11,8 @@ import pytest
 from betimes.service.access import address
 from betimes.service.access.unix_users import own_name
 from betimes.service.executors.ray.doctor import Finding
-from tests.cli.conftest import Call
-from tests.cli.stand_in import Service
+from tests.cli.conftest import Call, Tell
+from tests.cli.views import health, node
 
 
 def test_without_ray_there_is_no_cluster_to_check(
@@ -28,12 +28,13 @@ def test_without_ray_there_is_no_cluster_to_check(
 
 
 def test_a_service_on_no_ray_cluster_needs_none(
-    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch
+    betimes: Call, tell: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def examined(address: str, shared: Path | None) -> list[Finding]:
         return [Finding("cluster", None, False, f"{address}: no Ray cluster runs")]
 
     monkeypatch.setattr("betimes.service.executors.ray.doctor.examine", examined)
+    tell(nodes=[node()])
     ran = betimes("doctor")
     assert (ran.code, ran.out.count("\n")) == (0, 1)
     assert "takes jobs" in ran.out
@@ -57,11 +58,11 @@ def test_where_a_service_is_for_all_users_they_must_be_able_to_run_its_python(
 
 
 def test_it_shows_what_the_service_has_set_aside(
-    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch
+    betimes: Call, tell: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     assert betimes("doctor").code == 0
-    service.notes = ["report ended of run 2.1 could not be carried out and is set aside"]
+    tell(health=health(notes=["report ended of run 2.1 could not be carried out and is set aside"]))
     ran = betimes("doctor")
     assert ran.code == 1
     assert "WRONG: report ended of run 2.1 could not be carried out" in ran.out

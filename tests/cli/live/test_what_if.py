@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from betimes.service.api.examples import WHAT_IF
 from betimes.service.views.models import WhatIfJob, WhatIfSums, WhatIfView
-from tests.cli.conftest import Call
-from tests.cli.stand_in import NOW, Service
+from tests.cli.conftest import Call, Tell
+from tests.cli.views import NOW
 
 
 def one(job_id: int, before_s: float | None, after_s: float | None, *, is_new: bool = False) -> WhatIfJob:
@@ -19,29 +20,29 @@ def one(job_id: int, before_s: float | None, after_s: float | None, *, is_new: b
     )  # fmt: skip
 
 
-def test_every_change_reaches_the_service(betimes: Call, service: Service, tmp_path: Path) -> None:
+def test_every_change_reaches_the_service(betimes: Call, tell: Tell, tmp_path: Path) -> None:
+    tell(what_if=WHAT_IF)
     file = tmp_path / "jobs.toml"
     file.write_text('[[jobs]]\ncommand = ["x"]\nestimate = "1h"\n')
     words = ["--add-nodes", "big=2", "--add-nodes", "big=1", "--remove-node", "gpu-3", "--cancel", "41"]
     words += ["--undrain", "gpu-2", "--rent", "c4", "--rent", "c4", "--load", "1.5"]
     said = betimes("what-if", *words, "--policy", "srsf", "--submit", str(file))
     assert said.code == 0, said.err
-    (name, asked) = service.asked[-1]
-    assert name == "what_if"
-    assert asked["add_nodes"] == {"big": 3}
-    assert (asked["remove_nodes"], asked["cancel"], asked["policy"]) == (["gpu-3"], [41], "srsf")
-    assert asked["undrain_nodes"] == ["gpu-2"]
-    assert (asked["rent"], asked["load"]) == (["c4", "c4"], 1.5)
-    assert [each["estimate_s"] for each in asked["submit"]] == [3600.0]
+    [(_, asked, _)] = tell.asked
+    assert asked.add_nodes == {"big": 3}
+    assert (asked.remove_nodes, asked.cancel, asked.policy) == (["gpu-3"], [41], "srsf")
+    assert asked.undrain_nodes == ["gpu-2"]
+    assert (asked.rent, asked.load) == (["c4", "c4"], 1.5)
+    assert [each.estimate_s for each in asked.submit] == [3600.0]
 
 
-def test_the_answer_in_words(betimes: Call, service: Service) -> None:
+def test_the_answer_in_words(betimes: Call, tell: Tell) -> None:
     jobs = [one(41, 60, None), one(42, 4500, 900), one(43, 7200, 7200), one(44, None, 3600, is_new=True)]
     sums = WhatIfSums(
         jobs=14, arrivals=12, never=0, mean_jct_s=7200, p99_jct_s=9000, mean_wait_s=60, cost_usd=0.5
     )
     then = sums.model_copy(update={"arrivals": 24, "never": 3, "mean_jct_s": 5400.0, "cost_usd": 1.25})
-    service.answer = WhatIfView(made_at=NOW, jobs=jobs, before=sums, after=then, arrivals_of_s=7200.0)
+    tell(what_if=WhatIfView(made_at=NOW, jobs=jobs, before=sums, after=then, arrivals_of_s=7200.0))
     out = betimes("what-if", "--cancel", "41").out
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert "41 train ada 08:01:00 cancelled" in lines
@@ -55,6 +56,7 @@ def test_the_answer_in_words(betimes: Call, service: Service) -> None:
     assert betimes("what-if", "--cancel", "41", "--json").json()["jobs"][1]["finish_at"] == NOW + 900
 
 
+@pytest.mark.usefixtures("nowhere")
 @pytest.mark.parametrize(
     ("words", "error"),
     [
@@ -67,8 +69,7 @@ def test_the_answer_in_words(betimes: Call, service: Service) -> None:
         (["--submit", "missing.toml"], "missing.toml"),
     ],
 )
-def test_bad_input_is_refused(betimes: Call, service: Service, words: list[str], error: str) -> None:
+def test_bad_input_is_refused(betimes: Call, words: list[str], error: str) -> None:
     failed = betimes("what-if", *words)
     assert failed.code == 2
     assert error in failed.err
-    assert service.asked == []

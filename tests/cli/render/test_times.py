@@ -8,7 +8,7 @@ import pytest
 
 from betimes.cli.render.times import both, clock, relative, sentence, since
 from betimes.units import length
-from tests.cli.stand_in import NOW, Service
+from tests.cli.views import NOW
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,7 @@ def test_length(seconds: float | None, text: str) -> None:
     assert length(seconds) == text
 
 
+@pytest.mark.usefixtures("still")
 @pytest.mark.parametrize(
     ("away_s", "text"),
     [
@@ -38,11 +39,12 @@ def test_length(seconds: float | None, text: str) -> None:
         *((8 * 86_400.0, "23 Jan 08:00"), (-20 * 86_400.0, "26 Dec 2026"), (1e15, "-"), (math.nan, "-")),
     ],
 )
-def test_clock(service: Service, away_s: float, text: str) -> None:
+def test_clock(away_s: float, text: str) -> None:
     assert clock(NOW + away_s, NOW) == text
 
 
-def test_relative(service: Service) -> None:
+@pytest.mark.usefixtures("still")
+def test_relative() -> None:
     assert [relative(NOW + away, NOW) for away in (0.4, 61.0, -7200.0)] == ["now", "in 61 s", "2 h ago"]
     assert both(None, NOW) == "-"
     assert both(NOW + 720, NOW) == "08:12, in 12 min"
@@ -56,6 +58,7 @@ def test_instants_of_a_replayed_trace_count_from_its_beginning() -> None:
     assert since(NOW - 5.0, NOW) == 5.0
 
 
+@pytest.mark.usefixtures("still")
 @pytest.mark.parametrize(
     ("instant", "shown"),
     [
@@ -65,7 +68,5 @@ def test_instants_of_a_replayed_trace_count_from_its_beginning() -> None:
         ("2027-13-15T08:00:05Z", "2027-13-15T08:00:05Z"),
     ],
 )
-def test_a_sentence_has_its_instants_by_the_clock_of_the_reader(
-    service: Service, instant: str, shown: str
-) -> None:
+def test_a_sentence_has_its_instants_by_the_clock_of_the_reader(instant: str, shown: str) -> None:
     assert sentence(f"expected {instant}, or later", NOW) == f"expected {shown}, or later"

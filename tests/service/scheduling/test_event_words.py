@@ -10,7 +10,7 @@ from betimes.cli.render.events import details
 from betimes.cli.render.times import clock
 from betimes.service.runtime.to_views import event_view
 from betimes.service.scheduling.events import Event
-from tests.cli.stand_in import NOW
+from tests.cli.views import NOW
 
 
 def say(kind: str, node: str | None = None, **data: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from betimes.service.views.ends import End, last_end
-from tests.cli.stand_in import quote
+from tests.cli.views import quote
 
 
 def test_jobs_that_are_submitted_together_are_late_together() -> None:
