@@ -133,6 +133,13 @@ class Refused(InputError):
         super().__init__(f"{field}: {message}" if field else message)
         self.field = field
 
+    def among(self, count: int, place: int) -> Refused:
+        """The same of one job of `count` that were sent together; of several it names the place: `jobs[3].cpu`."""
+        if count == 1:
+            return self
+        field = f"jobs[{place}]" if self.field is None else f"jobs[{place}].{self.field}"
+        return Refused(str(self).removeprefix(f"{self.field}: "), field)
+
 
 class Unknown(InputError):
     """There is no such job, node or run."""

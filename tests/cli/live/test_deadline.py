@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from betimes.service.views.models import QuoteOption
-from tests.cli.conftest import Call
-from tests.cli.live.test_submit import sent
-from tests.cli.stand_in import NOW, Service, quote
+from betimes.service.views.models import Quote, QuoteOption
+from tests.cli.conftest import Call, Tell
+from tests.cli.live.test_submit import sent, tell_promise
+from tests.cli.views import NOW, quote
 
 HOUR_S = 3600.0
 ENDS = {
@@ -26,12 +26,12 @@ SetNow = Callable[[str, str], None]
 
 
 @pytest.fixture
-def set_now(service: Service, monkeypatch: pytest.MonkeyPatch) -> SetNow:
+def set_now(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> SetNow:
     """Set the time and the zone of this machine."""
 
     def set_it(instant: str, zone: str) -> None:
         at = datetime.fromisoformat(instant).timestamp()
-        service.promise = quote(made_at=at, finish_at=at + HOUR_S)
+        tell_promise(tell, quote(made_at=at, finish_at=at + HOUR_S))
         monkeypatch.setattr("betimes.cli.render.times.now", lambda service_s=None: max(at, service_s or 0.0))
         monkeypatch.setenv("TZ", zone)
         time.tzset()
@@ -79,7 +79,7 @@ def test_times_are_of_this_machine_and_to_come(betimes: Call, set_now: SetNow, t
     ],
 )
 def test_a_time_that_is_past_or_not_clear_submits_nothing(
-    betimes: Call, service: Service, set_now: SetNow, now: str, text: str, words: list[str]
+    betimes: Call, tell: Tell, set_now: SetNow, now: str, text: str, words: list[str]
 ) -> None:
     set_now(now, "Europe/Berlin")
     for verb in ("submit", "quote"):
@@ -88,7 +88,7 @@ def test_a_time_that_is_past_or_not_clear_submits_nothing(
         assert said.err.startswith("betimes: --by ")
         assert said.err.count("\n") == 1
         assert all(word in said.err for word in words), said.err
-    assert service.asked == []
+    assert tell.asked == []
 
 
 def test_the_zone_tells_the_two_times_of_a_night_apart(betimes: Call, set_now: SetNow) -> None:
@@ -96,6 +96,7 @@ def test_the_zone_tells_the_two_times_of_a_night_apart(betimes: Call, set_now: S
     assert by(betimes, "2026-10-25T02:30+01:00") == "2026-10-25T01:30:00"
 
 
+@pytest.mark.usefixtures("nowhere")
 @pytest.mark.parametrize(
     ("words", "text"),
     [
@@ -105,29 +106,28 @@ def test_the_zone_tells_the_two_times_of_a_night_apart(betimes: Call, set_now: S
     ],
 )
 def test_a_probability_is_between_0_and_1_and_of_a_deadline(
-    betimes: Call, service: Service, words: list[str], text: str
+    betimes: Call, words: list[str], text: str
 ) -> None:
     said = betimes("submit", *words, "--", "x")
     assert said.code == 2
     assert text in said.err
-    assert service.asked == []
 
 
-def test_several_jobs_have_no_one_deadline(betimes: Call, service: Service, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("nowhere")
+def test_several_jobs_have_no_one_deadline(betimes: Call, tmp_path: Path) -> None:
     lines = tmp_path / "lines"
     lines.write_text("x\n")
     said = betimes("submit", "--by", "+1h", "--each-line", lines)
     assert said.code == 2
     assert "one job" in said.err
-    assert service.asked == []
 
 
 def probability(betimes: Call, in_h: float) -> float:
     return betimes("quote", "--by", f"+{in_h * HOUR_S:.3f}", "--json", "--", "x").json()["by"]["probability"]
 
 
-def test_the_interval_gives_the_probability(betimes: Call, service: Service) -> None:
-    service.promise = quote(finish_at=NOW + HOUR_S, level=0.8, **ENDS)
+def test_the_interval_gives_the_probability(betimes: Call, tell: Tell) -> None:
+    tell_promise(tell, quote(finish_at=NOW + HOUR_S, level=0.8, **ENDS))
     assert probability(betimes, 1.0) == pytest.approx(0.1)
     assert probability(betimes, 2.0) == pytest.approx(0.5)
     assert probability(betimes, 4.0) == pytest.approx(0.9)
@@ -142,19 +142,20 @@ def test_the_interval_gives_the_probability(betimes: Call, service: Service) -> 
     assert found[-1] < 1.0
 
 
-def test_a_promise_that_is_sure_to_the_second_is_kept_or_not(betimes: Call, service: Service) -> None:
-    service.promise = quote(level=0.8, **dict.fromkeys(ENDS, NOW + HOUR_S))
+def test_a_promise_that_is_sure_to_the_second_is_kept_or_not(betimes: Call, tell: Tell) -> None:
+    tell_promise(tell, quote(level=0.8, **dict.fromkeys(ENDS, NOW + HOUR_S)))
     assert (probability(betimes, 0.9), probability(betimes, 1.1)) == (0.0, 1.0)
     assert "with a probability of more than 99%" in betimes("quote", "--by", "+2h", "--", "x").out
     assert "with a probability of less than 1%" in betimes("quote", "--by", "+30m", "--", "x").out
 
 
-def test_a_mere_point_is_said_to_be_one(betimes: Call, service: Service) -> None:
+def test_a_mere_point_is_said_to_be_one(betimes: Call, tell: Tell) -> None:
+    tell_promise(tell, quote())
     text = betimes("submit", "--by", "10:00", "--", "x").out
     assert "by 10:00  expected before that; how probably is not known: few jobs like this one yet" in text
     text = betimes("quote", "--by", "09:00", "--", "x").out
     assert "by 09:00  expected after that" in text
-    service.promise = quote(finish_at=None)
+    tell_promise(tell, quote(finish_at=None))
     assert "by 09:00  not known" in betimes("quote", "--by", "09:00", "--", "x").out
 
 
@@ -165,15 +166,15 @@ def option(what: str, hours: float, cost_usd: float | None, **fields: Any) -> Qu
 
 
 @pytest.fixture
-def renting(service: Service) -> Service:
+def renting(tell: Tell) -> Tell:
     """One where a job waits for hours, or has a machine rented."""
     options = [
         option("wait", 2.0, 0.5, is_taken=True, why="as the policy decides (x)"),
         option("rent now", 1.0, 2.0),
     ]
     wait = {name: getattr(options[0], name) for name in ENDS}
-    service.promise = quote(finish_at=options[0].finish_at, level=0.8, options=options, **wait)
-    return service
+    tell_promise(tell, quote(finish_at=options[0].finish_at, level=0.8, options=options, **wait))
+    return tell
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ def renting(service: Service) -> Service:
     ],
 )
 def test_the_cheapest_plan_that_reaches_the_probability_is_taken(
-    betimes: Call, renting: Service, words: list[str], plan: str | None, rent: str
+    betimes: Call, renting: Tell, words: list[str], plan: str | None, rent: str
 ) -> None:
     said = betimes("submit", *words, "--rent", "auto", "--json", "--", "x").json()["by"]
     assert said["plan"] == plan
@@ -194,7 +195,8 @@ def test_the_cheapest_plan_that_reaches_the_probability_is_taken(
     assert sent(renting).rent == rent
 
 
-def test_without_rent_auto_a_plan_is_only_named(betimes: Call, renting: Service) -> None:
+def test_without_rent_auto_a_plan_is_only_named(betimes: Call, renting: Tell) -> None:
+    promise = betimes("quote", "--json", "--", "x").json()
     said = betimes("submit", "--by", "+5h", "--", "x")
     assert "  by 13:00  done with a probability of 66%\n" in said.out
     assert "  plans     wait: 66%, $0.5; rent now: 95%, $2.00\n" in said.out
@@ -204,17 +206,15 @@ def test_without_rent_auto_a_plan_is_only_named(betimes: Call, renting: Service)
     assert said.out.endswith("  plan      rent now, the cheapest that reaches 90%\n")
     said = betimes("quote", "--by", "+2h", "--", "x")
     assert said.out.endswith("  plan      none reaches 90%\n")
-    assert renting.promise is not None
-    few = [one.model_copy(update=dict.fromkeys(ENDS)) for one in renting.promise.options]
-    renting.promise = renting.promise.model_copy(
-        update={**dict.fromkeys(ENDS), "level": None, "options": few}
-    )
+    few = [{**one, **dict.fromkeys(ENDS)} for one in promise["options"]]
+    unsure = {**promise, **dict.fromkeys(ENDS), "level": None, "options": few}
+    tell_promise(renting, Quote.model_validate(unsure))
     said = betimes("quote", "--by", "+2h", "--", "x")
     assert said.out.endswith("how probably is not known: few jobs like this one yet\n")
 
 
-def test_a_replayed_trace_has_no_dates(betimes: Call, service: Service) -> None:
-    service.promise = quote(made_at=500.0, start_at=500.0, finish_at=600.0)
+def test_a_replayed_trace_has_no_dates(betimes: Call, tell: Tell) -> None:
+    tell_promise(tell, quote(made_at=500.0, start_at=500.0, finish_at=600.0))
     said = betimes("submit", "--by", "18:00", "--", "x")
     assert said.code == 2
     assert "write --by +3h" in said.err
@@ -223,8 +223,8 @@ def test_a_replayed_trace_has_no_dates(betimes: Call, service: Service) -> None:
 
 @pytest.mark.parametrize("verb", ["quote", "submit"])
 def test_a_promise_for_a_part_of_an_array_says_nothing_of_all_of_it(
-    betimes: Call, service: Service, verb: str
+    betimes: Call, tell: Tell, verb: str
 ) -> None:
-    service.promise = quote(finish_at=NOW + HOUR_S, level=0.8, elements=1, **ENDS)
+    tell_promise(tell, quote(finish_at=NOW + HOUR_S, level=0.8, elements=1, **ENDS))
     said = betimes(verb, "--array", "1-9", "--by", "+5h", "--", "x")
     assert "not known: the promise is not for all elements of the array\n" in said.out

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from betimes.client.plain import PlainClient
 from betimes.errors import Refused
 from betimes.service.api.examples import WHAT_IF
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import Quote, Reason, WhatIfJob, WhatIfView
-from tests.cli.conftest import Call
-from tests.cli.stand_in import NOW, Service, job, quote, ran
+from betimes.service.views.models import Quote, Reason, Submitted, WhatIfJob, WhatIfView
+from tests.cli.conftest import Call, Tell
+from tests.cli.views import NOW, job, listed, quote, story
+from tests.service.serving import Background
 
 INTERVAL = {
     "finish_low_at": NOW + 3600.0,
@@ -26,15 +28,37 @@ STARTS = {"start_low_at": NOW + 600.0, "start_median_at": NOW + 1200.0, "start_h
 WAITS = Reason(code="resources", text="needs 2 GPUs; expected 2027-01-15T08:12:00Z, when job 40 ends")
 
 
-def sent(service: Service) -> JobSpec:
-    [(method, (specs, _))] = [each for each in service.asked if each[0] == "submit"]
-    assert method == "submit"
-    [spec] = specs
+def tell_promise(tell: Tell, promise: Quote | None, reason: Reason | None = None) -> None:
+    """Have every job promised this; those that are submitted are 42 and on."""
+
+    def taken(specs: list[JobSpec], user: str, key: str) -> list[Submitted]:
+        numbers = range(42, 42 + len(specs))
+        return [Submitted(job_id=n, job_ids=[n], quote=promise, reason=reason) for n in numbers]
+
+    tell(submit=taken, quote=promise)
+
+
+@pytest.fixture
+def promised(tell: Tell) -> Tell:
+    """Every job is promised to end in 75 minutes."""
+    tell_promise(tell, quote())
+    return tell
+
+
+def submitted(tell: Tell) -> list[JobSpec]:
+    """The jobs of the one submission."""
+    [(_, specs, *_)] = [each for each in tell.asked if each[0] == "submit"]
+    return specs
+
+
+def sent(tell: Tell) -> JobSpec:
+    """The one job that was submitted."""
+    [spec] = submitted(tell)
     return spec
 
 
 def test_every_option_reaches_its_field(
-    betimes: Call, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    betimes: Call, promised: Tell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOKEN_OF_MINE", "s3")
@@ -62,7 +86,7 @@ def test_every_option_reaches_its_field(
         *("--", "python", "train.py", "--lr", "0.1", "--", "--help"),
     )
     assert said.code == 0, said.err
-    assert sent(service) == JobSpec(
+    assert sent(promised) == JobSpec(
         command=["python", "train.py", "--lr", "0.1", "--", "--help"],
         name="train",
         workdir=str(tmp_path / "runs"),
@@ -97,27 +121,29 @@ def test_every_option_reaches_its_field(
 
 
 def test_what_is_not_given_is_the_default_and_the_folder_is_this_one(
-    betimes: Call, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    betimes: Call, promised: Tell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert betimes("submit", "--", "true").code == 0
-    assert sent(service) == JobSpec(command=["true"], workdir=str(tmp_path))
-    assert service.asked[-1][1][1] is None
+    assert sent(promised) == JobSpec(command=["true"], workdir=str(tmp_path))
+    [(*_, key)] = promised.asked
+    assert len(key) == 32, "one is made up"
 
 
-def test_steps_and_a_measured_curve(betimes: Call, service: Service) -> None:
+def test_steps_and_a_measured_curve(betimes: Call, promised: Tell) -> None:
     words = ("--steps", "1000", "--step-s", "0.8", "--curve", "1=1,2=1.9", "--units", "4", "--key", "k-1")
     assert betimes("submit", *words, "--", "a").code == 0
-    spec = sent(service)
+    spec = sent(promised)
     assert spec.runtime_estimate_s == pytest.approx(800.0)
     assert not isinstance(spec.curve, str)
     assert spec.curve.speedup == {1: 1.0, 2: 1.9}
     assert (spec.min_units, spec.max_units) == (4, 4)
-    assert service.asked[-1][1][1] == "k-1"
+    [(*_, key)] = promised.asked
+    assert key == "k-1"
 
 
-def test_the_promise_in_words(betimes: Call, service: Service) -> None:
-    service.promise = quote(start_at=NOW + 720.0, reason=WAITS, cost_usd=1.2)
+def test_the_promise_in_words(betimes: Call, tell: Tell) -> None:
+    tell_promise(tell, quote(start_at=NOW + 720.0, reason=WAITS, cost_usd=1.2))
     assert betimes("submit", "--units", "4", "--", "/usr/bin/python", "x").out == (
         "Job 42, python\n"
         "  starts    08:12, in 12 min\n"
@@ -147,13 +173,13 @@ def test_the_promise_in_words(betimes: Call, service: Service) -> None:
         (quote(finish_at=NOW + 3 * 86_400.0), ["Mon 08:00, in 3 d"]),
     ],
 )
-def test_other_promises(betimes: Call, service: Service, promise: Quote | None, lines: list[str]) -> None:
-    service.promise = promise
+def test_other_promises(betimes: Call, tell: Tell, promise: Quote | None, lines: list[str]) -> None:
+    tell_promise(tell, promise)
     out = betimes("submit", "--", "x").out
     assert [line for line in lines if line not in out] == [], out
 
 
-def test_json_is_one_object_with_the_promise(betimes: Call, service: Service) -> None:
+def test_json_is_one_object_with_the_promise(betimes: Call, promised: Tell) -> None:
     said = betimes("submit", "--json", "--", "x")
     answer = said.json()
     assert tuple(answer) == ("job_id", "job_ids", "quote", "submitted")
@@ -164,7 +190,7 @@ def test_json_is_one_object_with_the_promise(betimes: Call, service: Service) ->
 
 
 def test_a_file_is_submitted_whole_with_options_for_all_of_it(
-    betimes: Call, service: Service, tmp_path: Path
+    betimes: Call, promised: Tell, tmp_path: Path
 ) -> None:
     path = tmp_path / "jobs.toml"
     path.write_text(
@@ -172,7 +198,7 @@ def test_a_file_is_submitted_whole_with_options_for_all_of_it(
     )
     said = betimes("submit", path, "--gpu", "2", "--steps", "10", "--step-s", "1")
     assert said.code == 0, said.err
-    specs, _ = service.asked[-1][1]
+    specs = submitted(promised)
     assert [spec.title for spec in specs] == ["a", "second"]
     assert {spec.gpu for spec in specs} == {2.0}
     assert {spec.runtime_estimate_s for spec in specs} == {10.0}, (
@@ -183,28 +209,26 @@ def test_a_file_is_submitted_whole_with_options_for_all_of_it(
     assert answer["job_ids"] == [42, 43]
 
 
-def test_wait_says_how_they_ended(betimes: Call, service: Service) -> None:
-    service.known = [
-        job(42, status=Status.FINISHED, finished_at=NOW + 4400.0, promised_finish_at=NOW + 4500.0)
-    ]
+def test_wait_says_how_they_ended(betimes: Call, promised: Tell) -> None:
+    done = job(42, status=Status.FINISHED, finished_at=NOW + 4400.0, promised_finish_at=NOW + 4500.0)
+    promised(job=story(done))
     said = betimes("submit", "--wait", "--", "x")
     assert said.code == 0
     assert said.out.endswith("Job 42, train: finished at 09:13, 100 s earlier than promised\n")
-    service.known = [
-        job(42, status=Status.FAILED, finished_at=NOW, reason=Reason(code="x", text="exited with 3"))
-    ]
+    why = Reason(code="x", text="exited with 3")
+    promised(job=story(job(42, status=Status.FAILED, finished_at=NOW, reason=why)))
     said = betimes("submit", "--wait", "--json", "--", "x")
     assert said.code == 1
     assert json.loads(said.out)["jobs"][0]["status"] == "failed"
     assert said.err == "betimes: job 42 failed; `betimes job 42` shows more\n"
 
 
-def test_a_quote_submits_nothing(betimes: Call, service: Service) -> None:
-    service.promise = quote(reason=WAITS, start_at=NOW + 720.0)
+def test_a_quote_submits_nothing(betimes: Call, tell: Tell) -> None:
+    tell_promise(tell, quote(reason=WAITS, start_at=NOW + 720.0))
     said = betimes("quote", "--estimate", "75m", "--", "x")
     assert said.out.startswith("x, if it were submitted now\n  starts    08:12, in 12 min\n")
     assert betimes("quote", "--json", "--", "x").json()["reason"]["code"] == "resources"
-    assert [method for method, _ in service.asked] == ["quote", "quote"]
+    assert [method for method, *_ in tell.asked] == ["quote", "quote"]
 
 
 SCRIPT = """#!/bin/bash
@@ -215,14 +239,14 @@ SCRIPT = """#!/bin/bash
 
 
 def test_a_batch_script_is_a_job(
-    betimes: Call, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    betimes: Call, promised: Tell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "job.sbatch").write_text(SCRIPT)
     said = betimes("submit", "--gpu", "1", "--label", "x=y", "--export", "NONE", "job.sbatch", "--", "--fast")
     assert said.err == "betimes: note: job.sbatch, line 3: --mail-type: no mail is sent\n"
     assert said.out.startswith("Job 42, align\n")
-    spec = sent(service)
+    spec = sent(promised)
     assert (spec.name, spec.memory_gib, spec.gpu, spec.stdin) == ("align", 2.0, 1.0, SCRIPT)
     assert spec.labels == {"partition": "short", "x": "y"}
     assert spec.command[-2:] == ["job.sbatch", "--fast"]
@@ -231,7 +255,7 @@ def test_a_batch_script_is_a_job(
 
 
 def test_a_batch_script_may_come_from_standard_input(
-    betimes: Call, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    betimes: Call, promised: Tell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "job").write_text(SCRIPT)
     with (tmp_path / "job").open() as file:
@@ -239,33 +263,31 @@ def test_a_batch_script_may_come_from_standard_input(
         monkeypatch.setattr("betimes.cli.live.jobs.submit.os.fstat", lambda _: (tmp_path / "job").stat())
         assert betimes("submit", "--id-only").out == "42\n"
         assert betimes("submit", "--id-only", "--json", "--", "x").code == 2
-    assert sent(service).name == "align"
+    assert sent(promised).name == "align"
 
 
-def test_a_batch_script_that_cannot_be_kept_is_not_submitted(
-    betimes: Call, service: Service, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("nowhere")
+def test_a_batch_script_that_cannot_be_kept_is_not_submitted(betimes: Call, tmp_path: Path) -> None:
     (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH --nodes=4\n")
     said = betimes("submit", tmp_path / "job.sh")
     assert said.code == 2
     assert "job.sh, line 2: --nodes: 4 machines cannot be kept" in said.err
     assert said.err.count("\n") == 1
-    assert service.asked == []
 
 
-def test_exported_variables(betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exported_variables(
+    betimes: Call, promised: Tell, standing: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MINE", "1")
-    monkeypatch.setenv("BETIMES_TOKEN", "secret")
+    monkeypatch.setenv("BETIMES_TOKEN", standing.it.token)
     assert betimes("submit", "--export", "MINE,SEED=7", "--env", "SEED=8", "--", "x").code == 0
-    assert sent(service).env == {"MINE": "1", "SEED": "8"}
+    assert sent(promised).env == {"MINE": "1", "SEED": "8"}
     assert betimes("submit", "--export", "a b", "--", "x").code == 2
 
 
-def test_the_status_of_jobs_is_a_word_each(betimes: Call, service: Service) -> None:
-    service.known = [job(41), job(42, status=Status.RUNNING)]
-    service.stories = {
-        each.job_id: ran(job_id=each.job_id).model_copy(update={"job": each}) for each in service.known
-    }
+def test_the_status_of_jobs_is_a_word_each(betimes: Call, tell: Tell) -> None:
+    known = {41: job(41), 42: job(42, status=Status.RUNNING)}
+    tell(job=lambda number: story(known[number]))
     assert betimes("status", "42", "41").out == "running\nqueued\n"
     assert betimes("status", "41", "--json").json() == {"41": "queued"}
 
@@ -324,29 +346,29 @@ BAD = [
 
 @pytest.mark.parametrize(("words", "parts"), BAD, ids=lambda value: " ".join(value)[:40])
 @pytest.mark.parametrize("verb", ["submit", "quote"])
-def test_bad_input_is_refused_before_anything_is_sent(
-    betimes: Call, service: Service, verb: str, words: list[str], parts: list[str]
+def test_bad_input_is_refused_and_nothing_is_submitted(
+    betimes: Call, promised: Tell, verb: str, words: list[str], parts: list[str]
 ) -> None:
     said = betimes(verb, *words)
     assert (said.code, said.out) == (2, "")
     assert said.err.count("\n") == 1
     line = said.err.replace("betimes quote", "betimes submit")
     assert [part for part in parts if part not in line] == [], line
-    assert service.asked == []
+    assert promised.asked == []
 
 
-def test_what_the_service_refuses_is_said_in_its_words(betimes: Call, service: Service) -> None:
+def test_what_the_service_refuses_is_said_in_its_words(betimes: Call, tell: Tell) -> None:
     said = betimes("submit", "--after", "99", "--", "x")
     assert (said.code, said.out) == (2, "")
-    assert said.err == "betimes: after: there is no job 99; the newest is 41\n"
-    service.fails = [Refused("64 GPUs a unit; the largest node has 8", "gpu")]
+    assert said.err.startswith("betimes: after: there is no job 99; ")
     said = betimes("submit", "--gpu", "64", "--", "x")
-    assert (said.code, said.err) == (2, "betimes: --gpu: 64 GPUs a unit; the largest node has 8\n")
-    service.fails = [Refused("job 2 and job 1 wait for each other", "after")]
+    assert (said.code, said.err) == (2, "betimes: --gpu: No machine here has a GPU; this job asks for 64\n")
+    tell(submit=Refused("job 2 and job 1 wait for each other", "after"))
     assert betimes("submit", "--", "x").code == 2
 
 
-def test_a_bad_file_is_named_with_line_job_and_field(betimes: Call, service: Service, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("nowhere")
+def test_a_bad_file_is_named_with_line_job_and_field(betimes: Call, tmp_path: Path) -> None:
     path = tmp_path / "jobs.yaml"
     path.write_text("jobs:\n - command: [a]\n - command: [b]\n   gpu: -1\n")
     said = betimes("submit", path)
@@ -354,10 +376,9 @@ def test_a_bad_file_is_named_with_line_job_and_field(betimes: Call, service: Ser
     assert said.err == f"betimes: {path}, line 4, job 2, field gpu: -1 is too small; give 0 or more\n"
     path.write_text("command: [a]\n")
     assert "--gpu: -1 is too small" in betimes("submit", path, "--gpu", "-1").err
-    assert service.asked == []
 
 
-def test_a_quote_is_for_all_jobs_of_a_file(betimes: Call, service: Service, tmp_path: Path) -> None:
+def test_a_quote_is_for_all_jobs_of_a_file(betimes: Call, tell: Tell, tmp_path: Path) -> None:
     path = tmp_path / "jobs.yaml"
     path.write_text("jobs: [{command: [a]}, {command: [b], array: 1-2}]\n")
 
@@ -369,31 +390,32 @@ def test_a_quote_is_for_all_jobs_of_a_file(betimes: Call, service: Service, tmp_
         )  # fmt: skip
 
     jobs = [new(5, "a", 0.0, 3600.0), new(6, "b", 900.0, 1800.0), new(7, "b", 1800.0, 2700.0)]
-    service.answer = WhatIfView(made_at=NOW, jobs=[*WHAT_IF.jobs, *jobs])
+    tell(what_if=WhatIfView(made_at=NOW, jobs=[*WHAT_IF.jobs, *jobs]))
     lines = [" ".join(line.split()) for line in betimes("quote", path).out.splitlines()]
-    assert [each["command"] for each in service.asked[-1][1]["submit"]] == [["a"], ["b"]]
+    [(_, asked, _)] = tell.asked
+    assert [spec.command for spec in asked.submit] == [["a"], ["b"]]
     assert lines[0] == "If all of them were submitted now"
     assert "a 1 08:00:00, now 09:00, in 60 min" in lines
     assert "b 2 08:15, in 15 min 08:45, in 45 min" in lines
     assert lines[-1] == "all 3 09:00, in 60 min"
     assert [each["job_id"] for each in betimes("quote", path, "--json").json()] == [5, 6, 7]
     sure = [one.model_copy(update={**INTERVAL, "finish_low_at": NOW + one.job_id}) for one in jobs]
-    service.answer = WhatIfView(made_at=NOW, jobs=sure)
+    tell(what_if=WhatIfView(made_at=NOW, jobs=sure))
     lines = [" ".join(line.split()) for line in betimes("quote", path).out.splitlines()]
     assert "a 1 09:20, in 80 min; by 10:00 (90 % sure)" in " ".join(lines).replace("08:00:00, now ", "")
     assert lines[-1] == "all 3 09:20, in 80 min; by 10:00 (90 % sure)"
 
 
-def test_what_still_waits_does_not_start_now(betimes: Call, service: Service) -> None:
-    service.promise = quote(start_at=NOW, finish_at=NOW + 60, reason=WAITS)
+def test_what_still_waits_does_not_start_now(betimes: Call, tell: Tell) -> None:
+    tell_promise(tell, quote(start_at=NOW, finish_at=NOW + 60, reason=WAITS))
     assert "starts    08:00:00, any moment\n" in betimes("quote", "--", "true").out
 
 
-def test_a_job_for_every_line(betimes: Call, service: Service, tmp_path: Path) -> None:
+def test_a_job_for_every_line(betimes: Call, promised: Tell, tmp_path: Path) -> None:
     lines = tmp_path / "lines"
     lines.write_text("# two jobs\npython a.py --lr 0.1\n\n  sh -c 'echo hi'\n")
     said = betimes("submit", "--cpu", "2", "--key", "k", "--each-line", lines)
-    [(_, (specs, key))] = service.asked
+    [(_, specs, _, key)] = promised.asked
     assert ([spec.command for spec in specs], {spec.cpu for spec in specs}, key) == (
         [["python", "a.py", "--lr", "0.1"], ["sh", "-c", "echo hi"]],
         {2.0},
@@ -401,7 +423,7 @@ def test_a_job_for_every_line(betimes: Call, service: Service, tmp_path: Path) -
     )
     few = "(few jobs like this one yet)"
     assert (said.code, said.out) == (0, f"Jobs 42 to 43, 2 in all, done 09:15, in 75 min {few}\n")
-    service.promise = quote(**INTERVAL)
+    tell_promise(promised, quote(**INTERVAL))
     said = betimes("submit", "--each-line", lines)
     assert said.out == "Jobs 42 to 43, 2 in all, done 09:20, in 80 min (09:00 to 10:00)\n"
     answer = betimes("submit", "--json", "--each-line", lines).json()
@@ -409,51 +431,60 @@ def test_a_job_for_every_line(betimes: Call, service: Service, tmp_path: Path) -
     assert answer["quote"] == answer["submitted"][1]["quote"] | {"job_id": answer["quote"]["job_id"]}
 
 
+@pytest.mark.usefixtures("nowhere")
 @pytest.mark.parametrize(
     ("text", "part"),
     [("true\nsay 'x\n", "line 2: no closing quotation"), ("# none\n", "no line with a command")],
 )
-def test_lines_that_are_no_commands(
-    betimes: Call, service: Service, tmp_path: Path, text: str, part: str
-) -> None:
+def test_lines_that_are_no_commands(betimes: Call, tmp_path: Path, text: str, part: str) -> None:
     (tmp_path / "lines").write_text(text)
     said = betimes("submit", "--each-line", tmp_path / "lines")
-    assert (said.code, service.asked) == (2, [])
+    assert said.code == 2
     assert part in said.err
 
 
-def test_a_line_that_is_refused_is_named(betimes: Call, service: Service, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("tell")
+def test_the_line_or_the_job_that_is_refused_is_named(betimes: Call, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("# comment\ntrue\nfalse\n")
-    service.fails = [Refused("65 cores a unit; the largest node has 64", "jobs[1].cpu")]
     said = betimes("submit", "--cpu", "65", "--each-line", tmp_path / "lines")
     assert said.code == 2
-    assert "lines, line 3: --cpu: 65 cores a unit" in said.err
+    assert "lines, line 2: --cpu: The largest machine here has 4 cores; " in said.err
+    (tmp_path / "two.yaml").write_text("jobs: [{command: [a]}, {command: [b], cpu: 65}]")
+    said = betimes("submit", tmp_path / "two.yaml")
+    assert said.code == 2
+    assert "two.yaml, job 2, field cpu: The largest machine here has 4 cores; " in said.err
 
 
-def test_what_a_job_waits_for_may_be_named(betimes: Call, service: Service) -> None:
-    over = job(38, name="prep", status=Status.FAILED)
-    service.known = [job(41), job(40, name="prep"), job(39, name="prep"), over]
+def test_what_a_job_waits_for_may_be_named(betimes: Call, promised: Tell) -> None:
+    promised(jobs=listed(job(40, name="prep"), job(39, name="prep")))
     words = ("--after", "prep:any", "--after", "36-37", "--after", "41:ok")
     assert betimes("submit", *words, "--", "x").code == 0
-    assert sent(service).after == ["39:any", "40:any", "36", "37", "41:ok"]
-    service.known = [over, job(37, name="prep", status=Status.FINISHED)]
-    service.asked.clear()
+    assert sent(promised).after == ["39:any", "40:any", "36", "37", "41:ok"]
+    over = [job(38, name="prep", status=Status.FAILED), job(37, name="prep", status=Status.FINISHED)]
+    promised(jobs=lambda which: listed() if which.status else listed(*over[: which.limit]))
+    promised.asked.clear()
     assert betimes("submit", "--after", "prep", "--", "x").code == 0
-    assert sent(service).after == ["38"]
+    assert sent(promised).after == ["38"]
 
+    promised(jobs=listed())
     said = betimes("submit", "--after", "nobody", "--", "x")
     assert (said.code, "'nobody': no job has this name" in said.err) == (2, True)
 
 
-def test_a_job_that_waits_in_vain_is_told_so(betimes: Call, service: Service) -> None:
-    service.promise = None
+def test_a_job_that_waits_in_vain_is_told_so(betimes: Call, tell: Tell) -> None:
     why = Reason(code="dependency-failed", text="depends on job 40, which has failed")
-    service.submitted_reason = why
+    tell_promise(tell, None, why)
     assert "never, it is cancelled: depends on job 40, which has failed" in betimes("submit", "--", "x").out
 
 
-def test_who_interrupts_a_wait_is_told_that_the_job_goes_on(betimes: Call, service: Service) -> None:
-    service.fails = [None, KeyboardInterrupt()]
+@pytest.mark.usefixtures("promised")
+def test_who_interrupts_a_wait_is_told_that_the_job_goes_on(
+    betimes: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PlainClient, "wait", interrupted)
     said = betimes("submit", "--wait", "--", "x")
     assert said.code == 130
     assert "job 42 goes on; `betimes wait 42` waits again" in said.err

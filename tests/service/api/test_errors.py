@@ -108,6 +108,8 @@ def test_a_batch_is_refused_whole_and_names_the_job(standing: Serving, serve: Se
     assert refused(standing, {"jobs": {}})["field"] == "jobs"
     assert refused(standing, {"jobs": [1]})["field"] == "jobs[0]"
     assert refused(standing, {"jobs": jobs[:1], "cpu": 2})["field"] == "cpu"
+    too_large = refused(standing, {"jobs": [*jobs[:2], {"command": ["true"], "cpu": 64}]})
+    assert (too_large["field"], "has 4 cores" in too_large["message"]) == ("jobs[2].cpu", True)
     few = failure(serve(limits=Limits(batch_jobs=2)), 422, "POST", "/api/v1/jobs", json={"jobs": jobs[:3]})
     assert "1 to 2 jobs, not 3" in few["message"]
 

@@ -86,7 +86,7 @@ def test_a_large_batch_leaves_others_their_turn(standing: Serving) -> None:
         while not batch.done():
             await asyncio.sleep(0)
             turns += 1
-        assert (await batch).json()["error"]["field"] == "cpu"
+        assert (await batch).json()["error"]["field"] == "jobs[9999].cpu"
 
     standing.run(both)
     assert turns >= 10_000 / 200

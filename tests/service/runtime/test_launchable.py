@@ -152,8 +152,9 @@ def test_one_that_follows_another_may_be_made_by_it(tmp_path: Path) -> None:
 
 def test_of_several_jobs_every_one_is_looked_at() -> None:
     specs = [JobSpec(command=[name], workdir="/") for name in ("sh", "sh", "no-such-program")]
-    with pytest.raises(Refused, match="no-such-program"):
+    with pytest.raises(Refused, match="no-such-program") as refused:
         check_launchable(specs, KEPT)
+    assert refused.value.field == "jobs[2].command"
 
 
 def test_it_can_be_known_of_this_machine_alone() -> None:

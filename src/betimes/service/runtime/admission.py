@@ -38,7 +38,7 @@ def check_launchable(specs: Sequence[JobSpec], kept: Mapping[str, str]) -> None:
     may make its command and its folders.
     """
     known: set[tuple[str | bool | None, ...]] = set()
-    for spec in specs:
+    for place, spec in enumerate(specs):
         env = {**kept, **spec.env}
         program, workdir, path = spec.command[0], spec.workdir or "/", env.get("PATH", os.defpath)
         if spec.venv is not None:
@@ -47,19 +47,27 @@ def check_launchable(specs: Sequence[JobSpec], kept: Mapping[str, str]) -> None:
         asked = (program, workdir, path, spec.checkpoint_dir, spec.upload is None, *within)
         if spec.after or asked in known:
             continue
-        launch = {"command": spec.command, "workdir": workdir, "env": env}
-        _check_environment(spec, path)
-        in_copy = spec.upload is not None and _is_seen_from_workdir(program, path)
-        is_elsewhere = in_copy or spec.conda is not None or spec.image is not None
-        for field, number in (
-            ("workdir", _trouble_of_folder(workdir)),
-            ("command", 0 if is_elsewhere else _trouble(program, workdir, path)),
-        ):
-            if number:
-                raise Refused(describe(field, number, os.strerror(number), launch), field)
-        if spec.checkpoint_dir is not None:
-            _check_can_be_made(Path(spec.checkpoint_dir))
+        try:
+            _check_start(spec, workdir, path, env)
+        except Refused as error:
+            raise error.among(len(specs), place) from None
         known.add(asked)
+
+
+def _check_start(spec: JobSpec, workdir: str, path: str, env: Mapping[str, str]) -> None:
+    """Raise Refused for a job that could not start there, with programs from `path`."""
+    program, launch = spec.command[0], {"command": spec.command, "workdir": workdir, "env": env}
+    _check_environment(spec, path)
+    in_copy = spec.upload is not None and _is_seen_from_workdir(program, path)
+    is_elsewhere = in_copy or spec.conda is not None or spec.image is not None
+    for field, number in (
+        ("workdir", _trouble_of_folder(workdir)),
+        ("command", 0 if is_elsewhere else _trouble(program, workdir, path)),
+    ):
+        if number:
+            raise Refused(describe(field, number, os.strerror(number), launch), field)
+    if spec.checkpoint_dir is not None:
+        _check_can_be_made(Path(spec.checkpoint_dir))
 
 
 def _check_environment(spec: JobSpec, path: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from betimes.cluster.cluster import NodeGroup
-from betimes.errors import Conflict, Unknown
+from betimes.errors import Conflict, Refused, Unknown
 from betimes.service.machines.machine import Kind, Machine, machines_of
 from betimes.service.runtime.admission import kind_to_add
 from betimes.service.scheduling.effects import Signalled
@@ -24,8 +24,11 @@ def submit(scheduler: Scheduler, specs: Sequence[JobSpec], user: str) -> list[li
     """Accept these jobs, all or none; the numbers of each. They may name each other in `after`. Raises Refused."""
     check_names(specs)
     scheduler.users.check_queue(specs, user)
-    for spec in specs:
-        scheduler.admission.check(by_number(spec), user)
+    for place, spec in enumerate(specs):
+        try:
+            scheduler.admission.check(by_number(spec), user)
+        except Refused as error:
+            raise error.among(len(specs), place) from None
     scheduler.admission.check_labels(specs)
     taken: list[list[int]] = []
     named: dict[str, list[int]] = {}

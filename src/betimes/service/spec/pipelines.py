@@ -11,7 +11,7 @@ from betimes.service.spec.job_spec import MOST_AFTER, JobSpec, parse_array, spli
 def check_names(specs: Sequence[JobSpec]) -> None:
     """Raise Refused for a job that waits for a name that no job before it has."""
     for at, why in unknown_names(specs):
-        raise Refused(why, "after" if len(specs) == 1 else f"jobs[{at}].after")
+        raise Refused(why, "after").among(len(specs), at)
 
 
 def unknown_names(specs: Sequence[JobSpec]) -> Iterator[tuple[int, str]]:

@@ -137,7 +137,8 @@ def submit(
         if each_line is not None:
             submitted = _submit_lines(service, each_line, job, key)
         elif file is not None and file.endswith(SUFFIXES):
-            submitted = service.submit(specs, key=key)
+            with _job_at_fault(file, len(specs)):
+                submitted = service.submit(specs, key=key)
         else:
             with _options_at_fault():
                 submitted = [service.submit(with_numbers(service, specs[0]), key=key)]
@@ -353,6 +354,25 @@ def _options_at_fault() -> Iterator[None]:
         raise wrong_option(field, str(refused).removeprefix(f"{field}: ")) from None
 
 
+@contextmanager
+def _job_at_fault(file: str, count: int) -> Iterator[None]:
+    """Turn the service's refusal of a job of a file into an error that names file, job and field."""
+    try:
+        yield
+    except Refused as refused:
+        place, field, text = _fault(refused)
+        job = f", job {place + 1}" if count > 1 and field else ""
+        raise InputError(f"{file}{job}{f', field {field}' if field else ''}: {text}") from None
+
+
+def _fault(error: InputError) -> tuple[int, str, str]:
+    """The place of a job among those that were sent, its field at fault (empty: none is known), and why."""
+    field = error.field or "" if isinstance(error, Refused) else ""
+    of_several, _, inner = field.rpartition("].")
+    place = int(of_several.removeprefix("jobs[")) if of_several else 0
+    return place, inner, str(error).removeprefix(f"{field}: ")
+
+
 def _title(fields: Fields) -> str:
     """The name: as given, or the program's."""
     return fields.get("name") or fields["command"][0].rsplit("/", 1)[-1]
@@ -378,12 +398,10 @@ def _submit_lines(service: PlainClient, path: str, job: Fields, key: str | None)
             jobs = [{**shared, "command": words} for _, words in lines]
             submitted += service.submit(jobs, key=f"{key}.{number}" if key is not None else None)
         except InputError as refused:
-            field = refused.field or "" if isinstance(refused, Refused) else ""
-            at, _, inner = field.removeprefix("jobs[").partition("].")
-            where = f"{path}, line {lines[int(at)][0]}" if at.isdigit() else path
-            text = wrong_option(inner, str(refused).removeprefix(f"{field}: ")) if inner else refused
+            place, field, text = _fault(refused)
+            where = f"{path}, line {lines[place][0]}" if field else path
             done = f" ({len(submitted):,} jobs of earlier lines are submitted)" if submitted else ""
-            raise InputError(f"{where}: {text}{done}") from None
+            raise InputError(f"{where}: {wrong_option(field, text)}{done}") from None
     if not submitted:
         raise InputError(f"{path}: holds no line with a command")
     return submitted
