@@ -269,9 +269,9 @@ class Service:
             node(f"{spec.type}-{n}", kind=spec.kind or "virtual", jobs=[]) for n in range(1, spec.count + 1)
         ]
 
-    def drain(self, name: str) -> NodeView:
-        self._ask("drain", name)
-        return node(name, status="draining")
+    def drain(self, name: str, reason: str = "") -> NodeView:
+        self._ask("drain", (name, reason) if reason else name)
+        return node(name, status="draining", drained_by="ada", drain_reason=reason)
 
     def undrain(self, name: str) -> NodeView:
         self._ask("undrain", name)

@@ -539,6 +539,8 @@ def test_time_machines_and_policy_show_what_is_there(on_pages: OnPages) -> None:
         closed = re.findall(r'class="closed".*?<title>(.*?)</title>', (await pages.at("/time?span=6h")).text)
         assert closed == ["maintenance 1: &lt;disks&gt;"]
         assert "maintenance <time" in (await pages.at("/machines")).text
+        await pages.service.backend.drain("here", "ada", "<fan>")
+        assert "by ada: &lt;fan&gt;" in (await pages.at("/machines")).text
         assert "<strong>fifo</strong>" in (await pages.at("/policy")).text
         await pages.browser.post("/policy", data={"policy": "srsf"})
         assert "<strong>srsf</strong>" in (await pages.at("/policy")).text

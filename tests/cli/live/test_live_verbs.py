@@ -238,6 +238,8 @@ def test_nodes_are_drained_and_used_again(betimes: Call, service: Service) -> No
     assert "draining" in betimes("nodes", "drain", "here", "there").out
     assert betimes("nodes", "undrain", "here", "--json").json()[0]["status"] == "up"
     assert service.asked == [("drain", "here"), ("drain", "there"), ("undrain", "here")]
+    assert "bad fan (by ada)" in betimes("nodes", "drain", "here", "--reason", "bad fan").out
+    assert service.asked[-1] == ("drain", ("here", "bad fan"))
 
 
 @pytest.mark.parametrize("words", [["policy"], ["policy", "show"]])

@@ -403,10 +403,13 @@ class ServiceBackend:
         )
         return self._nodes(names)
 
-    async def drain(self, name: str, user: str) -> NodeView:
-        """Start nothing more on a node. Raises Unknown, Conflict."""
+    async def drain(self, name: str, user: str, reason: str = "") -> NodeView:
+        """Start nothing more on a node, for this reason. Raises Unknown, Conflict."""
         self._check_decides()
-        return await self._set_status(name, DRAINING, user)
+        node = await self.controller.ask(
+            f"drain of node {name} by {user}", lambda scheduler: scheduler.nodes.drain(name, user, reason)
+        )
+        return node_view(name, node, self.scheduler)
 
     async def undrain(self, name: str, user: str) -> NodeView:
         """Use a node again. Raises Unknown, Conflict."""
@@ -414,12 +417,9 @@ class ServiceBackend:
         node = self.scheduler.ledger.nodes.get(name)
         if node is not None and node.status not in (DRAINING, DRAINED, UP):
             raise Conflict(f"node {name} is {node.status}; only a drained one can be used again")
-        return await self._set_status(name, UP, user)
-
-    async def _set_status(self, name: str, status: str, user: str) -> NodeView:
         node = await self.controller.ask(
-            f"node {name} {status} by {user}",
-            lambda scheduler: scheduler.nodes.set_status(name, status, f"user:{user}"),
+            f"node {name} up by {user}",
+            lambda scheduler: scheduler.nodes.set_status(name, UP, f"user:{user}"),
         )
         return node_view(name, node, self.scheduler)
 

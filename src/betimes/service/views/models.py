@@ -441,6 +441,8 @@ class NodeView(View):
     usd_per_h: float | None = None
     last_seen_at: float | None = None
     since_at: float | None = None  # since when it drains, has drained, or is lost
+    drained_by: str | None = None  # the user who has it drained
+    drain_reason: str = ""  # that user's words
     jobs: list[int] = []
     labels: dict[str, str] = {}  # which jobs may require of their nodes
     family: str = ""  # of machines on which a unit of a job needs the same
