@@ -22,6 +22,7 @@ from betimes.service.runtime.health import Readiness, health_of
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.requests import add_nodes, edit, give_back_machines, signal, steer
 from betimes.service.runtime.retention import EMPTY_KEPT_S
+from betimes.service.runtime.slurm_questions import SlurmQuestions
 from betimes.service.runtime.submissions import Submissions
 from betimes.service.runtime.to_views import (
     displaced_by,
@@ -119,6 +120,7 @@ class ServiceBackend:
         self.started = time.monotonic()
         self.stored = asyncio.Event()  # replaced whenever events have been stored
         self.submissions = Submissions(controller, promises, uploads)
+        self.of_slurm = SlurmQuestions(controller, promises)
         controller.listeners.append(self._heed)
 
     @property
@@ -135,6 +137,8 @@ class ServiceBackend:
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """A job's promise if submitted now. Raises Refused."""
+        if self.scheduler.watches:
+            return await self.of_slurm.quote(spec, user)
         return await self.submissions.quote(spec, user)
 
     @property
@@ -567,7 +571,7 @@ class ServiceBackend:
         Raises Refused, Unknown, Conflict and PolicyError as the changes would.
         """
         if self.scheduler.watches:
-            raise Conflict("what-if is not answered yet where Slurm decides and is watched")
+            return await self.of_slurm.what_if(asked, user)
         self.submissions.check_uploads(asked.submit)
         if (policy := asked.policy) is not None:
             if policy.startswith(PREFIX):

@@ -11,7 +11,16 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.family_demand import Amount
-from betimes.service.spec.job_spec import WHOLE, Family, JobSpec, Label, NodeLabels, Seconds, in_schema
+from betimes.service.spec.job_spec import (
+    MOST_UNITS,
+    WHOLE,
+    Family,
+    JobSpec,
+    Label,
+    NodeLabels,
+    Seconds,
+    in_schema,
+)
 from betimes.service.spec.users import User
 
 T = TypeVar("T")
@@ -563,6 +572,19 @@ class NodeSpec(BaseModel):
         return self
 
 
+class WhatIfEdit(BaseModel):
+    """Another request of a job; fields that are left out, or null, stay as they are."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    job_id: Annotated[int, Field(ge=1, le=2**53 - 1), WHOLE]
+    time_limit_s: Seconds | None = None
+    units: Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE] | None = None  # in Slurm: CPUs, in all
+    nodes: Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE] | None = None
+    """Of a job in Slurm, as the next one; with as many CPUs of each as before, unless units are given."""
+    partition: Label | None = None
+
+
 class WhatIfSpec(BaseModel):
     """Changes to try, all at once: they are made at this instant, and nothing else is submitted after."""
 
@@ -586,6 +608,7 @@ class WhatIfSpec(BaseModel):
     cancel: list[Annotated[int, Field(ge=1, le=2**53 - 1), WHOLE]] = Field(
         default=[], max_length=10_000, description="cancel these jobs"
     )
+    edit: list[WhatIfEdit] = Field(default=[], max_length=1000, description="change what these jobs ask for")
     rent: list[Label] = Field(
         default=[],
         max_length=1000,
@@ -884,6 +907,7 @@ class Health(View):
     last_event_id: int = 0  # the newest in the log
     archived_upto: int = 0  # the newest that is kept in a file only
     compiling: str | None = None  # the policy that is being compiled, in force or to be
+    watches: Literal["slurm"] | None = None  # what decides in its place, and takes the jobs
     problems: list[str] = []  # "the disk is full: ..."
     notes: list[str] = []  # what is no problem, and good to know
     clock_ahead_s: float = 0.0
