@@ -100,12 +100,12 @@ def events(service: Service) -> list[tuple[str, int | None]]:
 
 
 def test_what_is_seen_becomes_events_and_promises(tmp_path: Path) -> None:
-    slurm = Slurm(tmp_path)
+    slurm, since = Slurm(tmp_path), ago(60.0)
 
     async def story() -> None:
         slurm.queue(
             over(1),  # before the service began
-            started(2, cpus=32, nodes=8, hosts="n[1-8]", limit="10:00"),
+            started(2, cpus=32, nodes=8, hosts="n[1-8]", limit="10:00", start=since),
             waiting(3, cpus=4, priority=5),
             waiting(4, cpus=4, priority=9, user="bob"),
             waiting(5, reason="JobHeldUser"),
@@ -128,10 +128,9 @@ def test_what_is_seen_becomes_events_and_promises(tmp_path: Path) -> None:
             assert jobs[5].reason.text == "it is held"
             assert (jobs[ARRAY + 3].array_id, jobs[ARRAY + 3].array_index) == (9, 3)
             whole = (await client.job(2)).job
-            assert whole.started_at is not None
-            assert whole.started_at == pytest.approx(time.time() - 60.0, abs=10.0)
-            assert whole.promised_finish_at == pytest.approx(whole.started_at + 600.0, abs=5.0)
-            assert jobs[4].promised_finish_at == pytest.approx(whole.started_at + 4200.0, abs=10.0)
+            assert whole.started_at == since
+            assert whole.promised_finish_at == pytest.approx(since + 600.0, abs=5.0)
+            assert jobs[4].promised_finish_at == pytest.approx(since + 4200.0, abs=10.0)
             assert jobs[5].promised_finish_at is None
 
             slurm.queue(
@@ -208,6 +207,60 @@ def test_a_job_that_is_requeued_waits_again(tmp_path: Path) -> None:
             assert [run.places[0].node for run in (await client.job(2)).runs] == ["n1", "n4"]
 
     asyncio.run(story())
+
+
+def test_the_account_has_the_answers_of_slurm_beside_the_promises(tmp_path: Path) -> None:
+    slurm = Slurm(tmp_path)
+    plans_at = ago(-3600.0)
+
+    async def story() -> None:
+        slurm.queue(
+            waiting(2, start=plans_at, submit=ago(4000.0)),
+            waiting(3, submit=ago(10.0), partition="short"),
+        )
+        async with watching(tmp_path, slurm) as (service, client):
+            await until(lambda: _promised(client, 2, 3))
+            slurm.queue(waiting(2, start=plans_at + 600, submit=ago(4000.0)), over(3, start=ago(5.0)))
+            await until(lambda: _are(client, {2: "queued", 3: "finished"}))
+            assert events(service).count(("slurm-planned", 2)) == 1  # its first answer
+        ended_at = ago(0.0)
+        slurm.queue(over(2, submit=ended_at - 4000, start=ended_at - 1, end=ended_at))
+        async with watching(tmp_path, slurm) as (_, client):
+            await until(lambda: _are(client, {2: "finished", 3: "finished"}))
+            found = await client.accuracy(by="partition")
+            every, waited = found.beside_slurm
+            assert (every.name, every.figures.promises) == ("all", 2)
+            assert (waited.name, waited.figures.promises) == ("waited over 5 min", 1)
+            assert waited.slurm is not None
+            assert waited.slurm == every.slurm
+            assert waited.slurm.promises == waited.figures
+            assert waited.slurm.slurm.err_p50_s == pytest.approx(plans_at + 3600.0 - ended_at, abs=3.0)
+            assert waited.slurm.slurm.bias_mean_s == pytest.approx(ended_at - plans_at - 3600.0, abs=3.0)
+            assert waited.slurm.limit.err_p50_s == pytest.approx(3600.0, abs=30.0)
+            groups = {group.name: group for group in found.groups}
+            assert groups.keys() == {"batch", "short"}
+            assert groups["batch"].slurm == every.slurm
+
+    asyncio.run(story())
+
+
+def test_what_slurm_planned_for_another_request_does_not_count(tmp_path: Path) -> None:
+    slurm = Slurm(tmp_path)
+
+    async def story() -> None:
+        async with watching(tmp_path, slurm) as (service, client):
+            for limit, start in (("1:00:00", ago(-60.0)), ("2:00:00", ago(-120.0))):
+                slurm.queue(waiting(2, start=start, limit=limit))
+                await until(lambda: _plans(service, start))  # noqa: B023
+            await until(lambda: _promised(client, 2))
+            assert [kind for kind, _ in events(service)].count("slurm-planned") == 2
+
+    asyncio.run(story())
+
+
+async def _plans(service: Service, start_at: float) -> bool:
+    job = service.controller.scheduler.ledger.jobs.get(2)
+    return job is not None and job.slurm_start_at == start_at
 
 
 def test_partial_sight_promises_nothing_and_says_so(tmp_path: Path) -> None:

@@ -625,7 +625,7 @@ class ServiceBackend:
 
         def read() -> AccuracyView:
             rows = self.controller.store.promises(since_at, until_at)
-            return account(rows, since_at, until_at, level, by, listed)
+            return account(rows, since_at, until_at, level, by, listed, self.scheduler.watches)
 
         return await asyncio.to_thread(read)
 

@@ -318,6 +318,8 @@ class SlurmSource:
                 )
             elif job.run is None and seen.waits and spec != job.spec:
                 observed.changed(number, spec)
+            if seen.waits and not math.isnan(seen.start_at):
+                observed.planned(number, seen.start_at)
             if seen.runs or (seen.is_over and seen.hosts):
                 self._start(scheduler, number, seen, queue)
             if seen.is_over:

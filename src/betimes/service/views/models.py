@@ -209,7 +209,7 @@ class JobView(View):
         return self.promised_finish_at if self.promised_median_at is None else self.promised_median_at
 
 
-By = Literal["user", "name", "policy", "horizon"]
+By = Literal["user", "name", "policy", "horizon", "partition"]
 
 
 class UsageFigures(View):
@@ -302,6 +302,8 @@ class AccuracyFigures(View):
     err_p99_frac: float | None
     bias_mean_frac: float | None  # of the signed error: positive where jobs came late
     bias_p50_frac: float | None
+    err_p50_s: float | None  # median of the absolute error, in seconds
+    bias_mean_s: float | None
     within_1min_frac: float | None  # done no further than this from what was promised
     within_10min_frac: float | None
     off_twice_frac: float | None  # that took twice as long as promised, or less than half
@@ -309,11 +311,20 @@ class AccuracyFigures(View):
     far_early_frac: float | None  # that took under a fifth of what was promised, and over an hour less
 
 
+class BesideSlurm(View):
+    """Promises of a service that watches Slurm, beside what Slurm says of the same jobs."""
+
+    promises: AccuracyFigures  # to jobs that Slurm planned a start for while they waited
+    slurm: AccuracyFigures  # the same jobs: the first start that `squeue --start` showed, and the time limit
+    limit: AccuracyFigures  # the same jobs: the instant of the promise, and the time limit
+
+
 class AccuracyGroup(View):
-    """The first promises of one user, name, policy or class of horizons."""
+    """The first promises of one user, name, policy, partition or class of horizons."""
 
     name: str
     figures: AccuracyFigures
+    slurm: BesideSlurm | None = None  # null where no Slurm is watched
 
 
 class JudgedPromise(View):
@@ -346,6 +357,8 @@ class AccuracyView(View):
     ratio: AccuracyFigures  # the end as played out, times one ratio for all: the median so far
     by: By | None = None
     groups: list[AccuracyGroup] = []
+    beside_slurm: list[AccuracyGroup] = []
+    """In a service that watches Slurm: all first promises, and those to jobs that waited over five minutes."""
     promises: list[JudgedPromise] = []  # where asked for: those of the last 10,000 jobs, oldest first
 
 
