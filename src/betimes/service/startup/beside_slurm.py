@@ -58,7 +58,6 @@ async def watch_slurm(
     looks = Looks(Commands(config.slurm_bin))
     observation = controller.settings.observation
     assert isinstance(observation, Observation), "it was made with the engine's settings"
-    observation.names = names
     if not known and config.history_s:
         try:
             learned = await asyncio.to_thread(_learned, looks, config, names)
@@ -70,7 +69,7 @@ async def watch_slurm(
             await controller.ask(
                 "what accounting teaches", lambda scheduler: scheduler.observed.learned(*learned)
             )
-    source = SlurmSource(controller, promises, looks, observation, config.poll_s)
+    source = SlurmSource(controller, promises, looks, observation, config.poll_s, names)
     controller.notes = source.notes
     await source.run()
 
