@@ -467,6 +467,23 @@ def test_sinfo_groups_and_chooses_nodes(slurm: Slurm, betimes: Call) -> None:
     assert slurm("sinfo", "-h", "-o", "%t %D %N").out == "idle 1 here\ndrain 1 big-0\n"
     assert slurm("sinfo", "-h", "-S", "N", "-o", "%N").out == "big-0\nhere\n"
     assert slurm("sinfo", "-R", "-h", "-o", "%E %N").out == "drained by an operator big-0\n"
+    assert slurm("scontrol", "update", "NodeName=here", "State=DRAIN", "Reason=bad fan").code == 0
+    at = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
+    ours, theirs = sorted(slurm("sinfo", "-R", "-h").out.splitlines())
+    assert re.fullmatch(rf"bad fan {{14}}ada {{7}}{at} here", ours), ours
+    assert re.fullmatch(rf"drained by an operat ada {{7}}{at} big-0", theirs), theirs
+    assert re.search(rf"   Reason=bad fan \[ada@{at}\]\n", slurm("scontrol", "show", "node", "here").out)
+    assert slurm("scontrol", "update", "nodename=here", "state=resume").code == 0
+    assert slurm("sinfo", "-R", "-h", "-o", "%E %u %N").out == "drained by an operator ada big-0\n"
+    assert "Reason" not in slurm("scontrol", "show", "node", "here").out
+    for words, said in (
+        (("State=DRAIN",), "You must specify a reason when DRAINING a node"),
+        (("State=POWER_DOWN",), "write scontrol update NodeName=n1 State=DRAIN Reason=TEXT"),
+        (("State=RESUME", "Weight=2"), "weight of a node cannot be changed"),
+        ((), "write scontrol update NodeName=n1 State=DRAIN"),
+    ):
+        refused = slurm("scontrol", "update", "NodeName=here", *words)
+        assert (refused.code != 0, said in refused.err) == (True, True), refused.err
     assert slurm("sinfo", "-h", "-N", "-O", "NodeHost:6,Gres:8,StateLong").out == (
         "here  (null)  idle                \nbig-0 gpu:2   drained             \n"
     )

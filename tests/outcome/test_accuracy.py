@@ -40,6 +40,7 @@ def test_promises_are_kept_early_or_late() -> None:
     # Errors: 0, 0.2, -0.2, 1, 0.5.
     assert found["err_mean_frac"] == pytest.approx(0.38)
     assert (found["err_p50_frac"], found["bias_mean_frac"]) == (pytest.approx(0.2), pytest.approx(0.3))
+    assert (found["err_p50_s"], found["bias_mean_s"]) == (pytest.approx(20.0), pytest.approx(30.0))
     assert (found["within_1min_frac"], found["within_10min_frac"]) == (0.8, 1.0)
     assert found["off_twice_frac"] == 0.0  # (200 + 1) / (100 + 1) is less than 2
 

@@ -539,6 +539,8 @@ def test_time_machines_and_policy_show_what_is_there(on_pages: OnPages) -> None:
         closed = re.findall(r'class="closed".*?<title>(.*?)</title>', (await pages.at("/time?span=6h")).text)
         assert closed == ["maintenance 1: &lt;disks&gt;"]
         assert "maintenance <time" in (await pages.at("/machines")).text
+        await pages.service.backend.drain("here", "ada", "<fan>")
+        assert "by ada: &lt;fan&gt;" in (await pages.at("/machines")).text
         assert "<strong>fifo</strong>" in (await pages.at("/policy")).text
         await pages.browser.post("/policy", data={"policy": "srsf"})
         assert "<strong>srsf</strong>" in (await pages.at("/policy")).text
@@ -598,12 +600,16 @@ def test_the_account_of_promises_is_a_page(on_pages: OnPages, monkeypatch: pytes
     names = ("early", "late", "cover_frac", "level", "err_p50_frac", "err_p90_frac", "bias_p50_frac")
     far = {"far_late_frac": 0.0125, "far_early_frac": None}
     figures = SimpleNamespace(promises=20, within_10min_frac=None, **dict.fromkeys(names, 0.25), **far)
-    groups = [SimpleNamespace(name=HOSTILE, figures=figures)]
+    in_s = SimpleNamespace(promises=7, err_p50_s=7200.0, bias_mean_s=-10_800.0)
+    beside = SimpleNamespace(promises=in_s, slurm=in_s, limit=in_s)
+    figures.err_p50_s = figures.bias_mean_s = None
+    groups = [SimpleNamespace(name=HOSTILE, figures=figures, slurm=beside)]
 
     async def accuracy(_: object, since: float | None, until: float, by: str, listed: bool) -> Any:
         assert (since, until, listed) == (None, 0.0, False)
         given = dict.fromkeys(("first", "latest", "estimate", "ratio"), figures)
-        return SimpleNamespace(groups=groups if by == "user" else [], **given)
+        watched = groups if by == "name" else []
+        return SimpleNamespace(groups=groups if by == "user" else [], beside_slurm=watched, **given)
 
     monkeypatch.setattr(ServiceBackend, "accuracy", accuracy)
 
@@ -612,7 +618,13 @@ def test_the_account_of_promises_is_a_page(on_pages: OnPages, monkeypatch: pytes
         assert page.text.count("25 %") > 10
         assert "1.2 %" in page.text
         assert "<img" not in page.text
+        assert "Beside Slurm" not in page.text
+        beside_slurm = (await pages.at("/promises?by=name")).text.partition("Beside Slurm")[2]
+        for text in (">7<", ">2 h<", ">-3 h<", ">\N{EN DASH}<"):
+            assert text in beside_slurm
+        assert "<img" not in beside_slurm
         assert (await pages.at("/promises?by=moon")).status_code == 422
+        assert (await pages.at("/promises?by=partition")).status_code == 422  # Slurm is not watched
 
     on_pages(story)
 

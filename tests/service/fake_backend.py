@@ -278,11 +278,11 @@ class FakeBackend:
         self.nodes_here.update({node.name: node for node in new})
         return new
 
-    async def drain(self, name: str, user: str) -> NodeView:
-        return self._node(name, "draining")
+    async def drain(self, name: str, user: str, reason: str = "") -> NodeView:
+        return self._node(name, "draining", drained_by=user, drain_reason=reason, since_at=self.now)
 
     async def undrain(self, name: str, user: str) -> NodeView:
-        return self._node(name, "up")
+        return self._node(name, "up", drained_by=None, drain_reason="", since_at=None)
 
     async def heartbeat(self, name: str) -> Lease:
         self._node(name, "up")
@@ -468,10 +468,10 @@ class FakeBackend:
             raise Unknown(f"there is no job {number}")
         return self.views[number]
 
-    def _node(self, name: str, status: str) -> NodeView:
+    def _node(self, name: str, status: str, **drain: object) -> NodeView:
         if name not in self.nodes_here:
             raise Unknown(f"there is no node {name[:40]!r}")
-        self.nodes_here[name] = self.nodes_here[name].model_copy(update={"status": status})
+        self.nodes_here[name] = self.nodes_here[name].model_copy(update={"status": status, **drain})
         return self.nodes_here[name]
 
     def _may_fail(self) -> None:

@@ -100,12 +100,12 @@ def events(service: Service) -> list[tuple[str, int | None]]:
 
 
 def test_what_is_seen_becomes_events_and_promises(tmp_path: Path) -> None:
-    slurm = Slurm(tmp_path)
+    slurm, since = Slurm(tmp_path), ago(60.0)
 
     async def story() -> None:
         slurm.queue(
             over(1),  # before the service began
-            started(2, cpus=32, nodes=8, hosts="n[1-8]", limit="10:00"),
+            started(2, cpus=32, nodes=8, hosts="n[1-8]", limit="10:00", start=since),
             waiting(3, cpus=4, priority=5),
             waiting(4, cpus=4, priority=9, user="bob"),
             waiting(5, reason="JobHeldUser"),
@@ -128,10 +128,9 @@ def test_what_is_seen_becomes_events_and_promises(tmp_path: Path) -> None:
             assert jobs[5].reason.text == "it is held"
             assert (jobs[ARRAY + 3].array_id, jobs[ARRAY + 3].array_index) == (9, 3)
             whole = (await client.job(2)).job
-            assert whole.started_at is not None
-            assert whole.started_at == pytest.approx(time.time() - 60.0, abs=10.0)
-            assert whole.promised_finish_at == pytest.approx(whole.started_at + 600.0, abs=5.0)
-            assert jobs[4].promised_finish_at == pytest.approx(whole.started_at + 4200.0, abs=10.0)
+            assert whole.started_at == since
+            assert whole.promised_finish_at == pytest.approx(since + 600.0, abs=5.0)
+            assert jobs[4].promised_finish_at == pytest.approx(since + 4200.0, abs=10.0)
             assert jobs[5].promised_finish_at is None
 
             slurm.queue(
@@ -210,6 +209,60 @@ def test_a_job_that_is_requeued_waits_again(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_the_account_has_the_answers_of_slurm_beside_the_promises(tmp_path: Path) -> None:
+    slurm = Slurm(tmp_path)
+    plans_at = ago(-3600.0)
+
+    async def story() -> None:
+        slurm.queue(
+            waiting(2, start=plans_at, submit=ago(4000.0)),
+            waiting(3, submit=ago(10.0), partition="short"),
+        )
+        async with watching(tmp_path, slurm) as (service, client):
+            await until(lambda: _promised(client, 2, 3))
+            slurm.queue(waiting(2, start=plans_at + 600, submit=ago(4000.0)), over(3, start=ago(5.0)))
+            await until(lambda: _are(client, {2: "queued", 3: "finished"}))
+            assert events(service).count(("slurm-planned", 2)) == 1  # its first answer
+        ended_at = ago(0.0)
+        slurm.queue(over(2, submit=ended_at - 4000, start=ended_at - 1, end=ended_at))
+        async with watching(tmp_path, slurm) as (_, client):
+            await until(lambda: _are(client, {2: "finished", 3: "finished"}))
+            found = await client.accuracy(by="partition")
+            every, waited = found.beside_slurm
+            assert (every.name, every.figures.promises) == ("all", 2)
+            assert (waited.name, waited.figures.promises) == ("waited over 5 min", 1)
+            assert waited.slurm is not None
+            assert waited.slurm == every.slurm
+            assert waited.slurm.promises == waited.figures
+            assert waited.slurm.slurm.err_p50_s == pytest.approx(plans_at + 3600.0 - ended_at, abs=3.0)
+            assert waited.slurm.slurm.bias_mean_s == pytest.approx(ended_at - plans_at - 3600.0, abs=3.0)
+            assert waited.slurm.limit.err_p50_s == pytest.approx(3600.0, abs=30.0)
+            groups = {group.name: group for group in found.groups}
+            assert groups.keys() == {"batch", "short"}
+            assert groups["batch"].slurm == every.slurm
+
+    asyncio.run(story())
+
+
+def test_what_slurm_planned_for_another_request_does_not_count(tmp_path: Path) -> None:
+    slurm = Slurm(tmp_path)
+
+    async def story() -> None:
+        async with watching(tmp_path, slurm) as (service, client):
+            for limit, start in (("1:00:00", ago(-60.0)), ("2:00:00", ago(-120.0))):
+                slurm.queue(waiting(2, start=start, limit=limit))
+                await until(lambda: _plans(service, start))  # noqa: B023
+            await until(lambda: _promised(client, 2))
+            assert [kind for kind, _ in events(service)].count("slurm-planned") == 2
+
+    asyncio.run(story())
+
+
+async def _plans(service: Service, start_at: float) -> bool:
+    job = service.controller.scheduler.ledger.jobs.get(2)
+    return job is not None and job.slurm_start_at == start_at
+
+
 def test_partial_sight_promises_nothing_and_says_so(tmp_path: Path) -> None:
     slurm = Slurm(tmp_path)
 
@@ -269,7 +322,6 @@ def test_what_writes_is_refused_with_the_reason(tmp_path: Path) -> None:
             await until(lambda: _promised(client, 2))
             for ask in (
                 client.submit(JobSpec(command=["true"])),
-                client.quote(JobSpec(command=["true"])),
                 client.cancel(2),
                 client.hold(2),
                 client.edit([2], time_limit_s=60.0),
@@ -287,6 +339,118 @@ def test_what_writes_is_refused_with_the_reason(tmp_path: Path) -> None:
                 with pytest.raises(Conflict, match="this service watches Slurm, which has its own nodes"):
                     await ask
             assert await _are(client, {2: "queued"})
+        assert slurm.fake.nothing_was_written
+
+    asyncio.run(story())
+
+
+def _asked(**fields: Any) -> JobSpec:
+    given: dict[str, Any] = {"command": ["sbatch"], **fields}
+    return JobSpec(**given)
+
+
+def test_a_quote_is_the_end_of_one_more_job(tmp_path: Path) -> None:
+    slurm = Slurm(tmp_path)
+
+    async def story() -> None:
+        slurm.queue(
+            started(2, cpus=32, nodes=8, hosts="n[1-8]", limit="10:00", start=ago(0.0)),
+            waiting(3, cpus=32, nodes=8, limit="20:00"),
+        )
+        async with watching(tmp_path, slurm) as (service, client):
+            await until(lambda: _promised(client, 2, 3))
+            found = await client.quote(_asked(max_units=8, min_units=8, time_limit_s=300.0))
+            # Behind both: the last of its partition.
+            assert found.start_at == pytest.approx(time.time() + 1800.0, abs=10.0)
+            assert found.finish_at == pytest.approx(time.time() + 2100.0, abs=10.0)
+            assert (found.run_s, found.basis, found.job_id) == (300.0, "planned", None)
+            assert found.reason is not None
+            assert "p0" not in found.reason.text
+            other = await client.quote(
+                _asked(labels={"partition": "short", "nodes": "2"}, time_limit_s=300.0, array="1-9")
+            )
+            # Its tier is higher, and it has the first nodes that are free.
+            assert other.start_at == pytest.approx(time.time() + 600.0, abs=10.0)
+            assert other.elements == 1
+            for spec, words in (
+                (_asked(gpu=2.0), "it asks for gpu:2, and only CPUs are modelled"),
+                (_asked(hold=True), "it is held"),
+                (_asked(after=["3"]), "it waits for other jobs"),
+                (_asked(require={"avx512": "yes"}), "nodes with avx512"),
+            ):
+                unforeseen = await client.quote(spec)
+                assert unforeseen.start_at is unforeseen.finish_at is None
+                assert unforeseen.reason is not None
+                assert words in unforeseen.reason.text
+            for spec, words in (
+                (
+                    _asked(labels={"partition": "long"}),
+                    "Slurm shows no partition long; there are: batch, short",
+                ),
+                (_asked(labels={"nodes": "x"}), "no number of nodes"),
+                (_asked(labels={"nodes": "9"}), "partition batch has 8 nodes, and the job asks for 9"),
+            ):
+                with pytest.raises(BetimesError, match=words):
+                    await client.quote(spec)
+            assert await _are(client, {2: "running", 3: "queued"})
+            assert ("quoted", 4) not in events(service)
+        assert slurm.fake.nothing_was_written
+
+    asyncio.run(story())
+
+
+def test_what_if_a_job_asked_for_something_else(tmp_path: Path) -> None:
+    slurm = Slurm(tmp_path)
+
+    async def story() -> None:
+        slurm.queue(
+            started(2, cpus=28, nodes=7, hosts="n[1-7]", limit="10:00", start=ago(0.0)),
+            waiting(3, cpus=32, nodes=8, limit="20:00", priority=9),
+            waiting("9_1", cpus=8, nodes=2, limit="30:00", priority=5),
+        )
+        async with watching(tmp_path, slurm) as (_, client):
+            await until(lambda: _promised(client, 2, 3, ARRAY + 1))
+
+            async def ends(**asked: Any) -> dict[int, list[int]]:
+                """By job: its end as it is and then, minutes from now."""
+                found = await client.what_if(**asked)
+                now_at = found.made_at
+                return {
+                    one.job_id: [
+                        round((at - now_at) / 60.0) for at in (one.finish_before_at, one.finish_at) if at
+                    ]
+                    for one in found.jobs
+                }
+
+            # On one node, and for no longer than job 2 runs, element 1 starts at once.
+            edit = {"job_id": ARRAY + 1, "time_limit_s": 480.0, "nodes": 1}
+            assert await ends(edit=[edit]) == {2: [10, 10], 3: [30, 30], ARRAY + 1: [60, 8]}
+            edit = {"job_id": 3, "units": 4, "nodes": 1}
+            assert await ends(edit=[edit]) == {2: [10, 10], 3: [30, 20], ARRAY + 1: [60, 40]}
+            assert await ends(cancel=[3]) == {2: [10, 10], 3: [30], ARRAY + 1: [60, 40]}
+            assert await ends(edit=[{"job_id": 2, "time_limit_s": 60.0}]) == {
+                2: [10, 1], 3: [30, 21], ARRAY + 1: [60, 51],
+            }  # fmt: skip
+            submitted = await ends(submit=[_asked(time_limit_s=300.0)])
+            assert submitted == {2: [10, 10], 3: [30, 30], ARRAY + 1: [60, 60], 10: [5]}
+            assert (await ends(remove_nodes=["n8"]))[3] == [30]
+            assert (await ends(policy="fifo"))[3] == [30, 30]
+            assert (await ends(policy="nodes:sjf"))[3] == [30, 30]
+            for asked, words in (
+                ({"edit": [{"job_id": 8, "units": 2}]}, "Slurm shows no job 8"),
+                ({"edit": [{"job_id": 2, "nodes": 2}]}, "only another time limit can be asked"),
+                ({"edit": [{"job_id": 3, "partition": "short"}]}, "partition short has 2 nodes"),
+                ({"cancel": [8]}, "Slurm shows no job 8"),
+                ({"remove_nodes": ["m1"]}, "no node m1"),
+                ({"policy": "srsf"}, "srsf is for a pool of units"),
+                ({"policy": "sww"}, "it rents machines, and none are offered"),
+                ({"policy": "nosuch"}, "nosuch"),
+                ({"load": 2.0}, "these can be asked about: submit, remove_nodes"),
+                ({"add_nodes": {"slurm": 1}}, "these can be asked about"),
+                ({}, "no change is given"),
+            ):
+                with pytest.raises(BetimesError, match=words):
+                    await client.what_if(**asked)
         assert slurm.fake.nothing_was_written
 
     asyncio.run(story())

@@ -191,9 +191,9 @@ StateLong T STATE long_state N/A
 StateComplete . STATECOMPLETE long_state N/A
 Threads Z THREADS - 1
 Time l TIMELIMIT - infinite
-TimeStamp H TIMESTAMP - Unknown
-User u USER - Unknown
-UserLong U USER - Unknown
+TimeStamp H TIMESTAMP reason_at Unknown
+User u USER reason_user Unknown
+UserLong U USER reason_user Unknown
 Version v VERSION version N/A
 Weight w WEIGHT - 1
 """

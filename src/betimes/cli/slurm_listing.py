@@ -39,7 +39,7 @@ from betimes.cli.slurm_jobs import (
     state_of,
 )
 from betimes.cli.slurm_options import Asked
-from betimes.cli.slurm_values import LONG_STATES, OF_JOB, state_of_node
+from betimes.cli.slurm_values import LONG_STATES, OF_JOB, reason_of_node, state_of_node
 from betimes.errors import InputError, NotAllowed
 
 if TYPE_CHECKING:
@@ -140,6 +140,8 @@ def sinfo(words: Sequence[str]) -> None:
             ):
                 continue
             key = "" if is_summary else node.name if by_itself else state
+            if asked.has("list-reasons"):
+                key = key, reason_of_node(node), node.drained_by, int(node.since_at or 0)
             if asked.has("exact"):
                 key = key, node.cpu, node.memory_gib, node.gpu
             rows.setdefault(key, (state, []))[1].append(node)

@@ -36,7 +36,7 @@ from betimes.cli.slurm_jobs import (
     tres,
 )
 from betimes.cli.slurm_options import Asked
-from betimes.cli.slurm_values import OF_NODES, dependencies, state_of_node
+from betimes.cli.slurm_values import OF_NODES, dependencies, reason_of_node, state_of_node
 from betimes.errors import BetimesError, InputError
 from betimes.printing import printable
 from betimes.service.spec.sbatch import Given, parse_time, read_program
@@ -56,6 +56,7 @@ _CHANGES = {
 }  # fmt: skip
 """Fields that `update` changes, and the option of sbatch that reads its value."""
 _JOB = ("jobid", "job")
+_NODE = ("nodename", "node")
 _FIELDS = ("name", "time_limit_s", "after", "begin_at", "priority", "labels")
 
 
@@ -93,11 +94,31 @@ def _steer(verb: str, words: Sequence[str]) -> None:
         getattr(service, verb)([job.job_id for job in jobs], where_possible=len(jobs) > 1)
 
 
+def _update_nodes(text: str, given: dict[str, str]) -> None:
+    """Drain nodes, or use them again: `NodeName=n[1-3] State=DRAIN Reason="bad fan"`."""
+    names, state, reason = hostnames(text), given.pop("state", "").lower(), given.pop("reason", "")
+    if given:
+        raise InputError(f"update: {next(iter(given))} of a node cannot be changed; only State and Reason")
+    if state == "drain" and not reason:
+        raise InputError("update: You must specify a reason when DRAINING a node; write Reason=TEXT")
+    if state not in ("drain", "resume", "undrain"):
+        raise InputError("update: write scontrol update NodeName=n1 State=DRAIN Reason=TEXT, or State=RESUME")
+    with service_here() as service:
+        for name in names:
+            if state == "drain":
+                service.drain(name, reason)
+            else:
+                service.undrain(name)
+
+
 def _update(words: Sequence[str]) -> None:
     """Change a job: `JobId=41 TimeLimit=2:00:00 Dependency=afterok:40`; the options of sbatch read the values."""
     if len(words) > 1 and words[0].lower() in _JOB and "=" not in words[1]:  # `update job 41 TimeLimit=20`
         words = [f"JobId={words[1]}", *words[2:]]
     given = {key.lower(): value for key, _, value in (word.partition("=") for word in words)}
+    if node := next((key for key in _NODE if key in given), None):
+        _update_nodes(given.pop(node), given)
+        return
     text = next((given.pop(key) for key in _JOB if key in given), "")
     if not text or not given:
         raise InputError("update: write scontrol update JobId=41 TimeLimit=2:00:00")
@@ -375,7 +396,7 @@ def _of_nodes(service: PlainClient, name: str) -> list[Fields]:
 
 
 def _of_node(node: Any) -> Fields:
-    state, used = state_of_node(node), node.cpu - node.free_cpu
+    state, used, why = state_of_node(node), node.cpu - node.free_cpu, reason_of_node(node)
     features = OF_NODES["features"]((state, [node])) or "(null)"
     used_gib = node.memory_gib - node.free_memory_gib
     return [
@@ -408,6 +429,7 @@ def _of_node(node: Any) -> Fields:
         [("Partitions", PARTITION)],
         [("CfgTRES", resources(node.cpu, node.memory_gib, node.gpu))],
         [("AllocTRES", resources(used, used_gib, node.gpu - node.free_gpu))],
+        *([[("Reason", f"{why} [{node.drained_by or 'Unknown'}@{instant(node.since_at)}]")]] if why else []),
     ]
 
 

@@ -272,6 +272,12 @@ def state_of_node(node: Any) -> str:
     return "idle" if not node.jobs else "mix" if node.free_cpu > 0 else "alloc"
 
 
+def reason_of_node(node: Any) -> str:
+    """The reason of its drain; empty: it takes jobs, or is down."""
+    is_drained = node.status in ("draining", "drained")
+    return (node.drain_reason or "drained by an operator") if is_drained else ""
+
+
 def _least(numbers: Iterable[float]) -> str:
     """The least of these, with a `+` where not all are equal."""
     found = sorted(numbers)
@@ -318,7 +324,9 @@ OF_NODES: dict[str, Callable[[Group], str]] = {
     "node_count": lambda found: str(len(found[1])),
     "nodes": lambda found: ",".join(node.name for node in found[1]),
     "nodes_by_state": lambda found: _in_use(found[1]),
-    "reason": lambda found: "drained by an operator" if found[0] in ("drng", "drain") else "",
+    "reason": lambda found: reason_of_node(found[1][0]),
+    "reason_at": lambda found: instant(found[1][0].since_at) if reason_of_node(found[1][0]) else "",
+    "reason_user": lambda found: found[1][0].drained_by or "",
     "sct": lambda found: f"{_least(node.cpu for node in found[1])}:1:1",
     "state": lambda found: found[0],
     "version": lambda _: VERSION,

@@ -400,9 +400,11 @@ class AsyncClient:
         body = self._codec.nodes_body(spec)
         return await self._ask(Call("POST", f"{API}/nodes", "NodeView", "nodes", body=body, repeatable=False))
 
-    async def drain(self, node: str) -> NodeView:
+    async def drain(self, node: str, reason: str = "") -> NodeView:
         """Start nothing more on a node; what runs there goes on. Raises Unknown, Conflict."""
-        return await self._ask(Call("POST", f"{_node(node)}/drain", "NodeView", repeatable=False))
+        params = [("reason", reason)] if reason else []
+        call = Call("POST", f"{_node(node)}/drain", "NodeView", params=params, repeatable=False)
+        return await self._ask(call)
 
     async def undrain(self, node: str) -> NodeView:
         """Use a drained node again. Raises Unknown; Conflict for a node in another state."""

@@ -395,9 +395,11 @@ class Client:
         body = self._codec.nodes_body(spec)
         return self._ask(Call("POST", f"{API}/nodes", "NodeView", "nodes", body=body, repeatable=False))
 
-    def drain(self, node: str) -> NodeView:
+    def drain(self, node: str, reason: str = "") -> NodeView:
         """Start nothing more on a node; what runs there goes on. Raises Unknown, Conflict."""
-        return self._ask(Call("POST", f"{_node(node)}/drain", "NodeView", repeatable=False))
+        params = [("reason", reason)] if reason else []
+        call = Call("POST", f"{_node(node)}/drain", "NodeView", params=params, repeatable=False)
+        return self._ask(call)
 
     def undrain(self, node: str) -> NodeView:
         """Use a drained node again. Raises Unknown; Conflict for a node in another state."""

@@ -64,9 +64,10 @@ def accuracy(promises: Promises) -> dict[str, float | int]:
     `promises` counts them, `kept`, `early` and `late` those with an interval, by where the truth fell. `cover_frac` is
     the share kept, `level` what it should be. `width_p50_frac`: width over promised JCT. `score`: mean interval score
     of log JCT over promised JCT (Gneiting and Raftery 2007), smaller is better. `err_*_frac` are of the absolute error,
-    `bias_*_frac` of the signed one; `within_1min_frac`, `within_10min_frac`: shares that were off by no more;
-    `off_twice_frac`: the share that took twice as long as promised, or less than half. `far_late_frac` and
-    `far_early_frac`: those that were off by more than five times and by more than an hour, which is what users feel.
+    `bias_*_frac` of the signed one, and so, in seconds, `err_p50_s` and `bias_mean_s`; `within_1min_frac`,
+    `within_10min_frac`: shares that were off by no more; `off_twice_frac`: the share that took twice as long as
+    promised, or less than half. `far_late_frac` and `far_early_frac`: those that were off by more than five times and
+    by more than an hour, which is what users feel.
     """
     error = promises.error_frac[~np.isnan(promises.error_frac)]
     off_s = np.abs(promises.finished_s - promises.predicted_s)
@@ -90,6 +91,8 @@ def accuracy(promises: Promises) -> dict[str, float | int]:
         "err_p99_frac": percentile(np.abs(error), 99),
         "bias_mean_frac": mean(error),
         "bias_p50_frac": percentile(error, 50),
+        "err_p50_s": percentile(off_s, 50),
+        "bias_mean_s": mean(promises.finished_s - promises.predicted_s),
         "within_1min_frac": mean(off_s <= 60.0),
         "within_10min_frac": mean(off_s <= 600.0),
         "off_twice_frac": mean((ratio >= 2.0) | (ratio <= 0.5)),

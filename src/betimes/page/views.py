@@ -31,6 +31,7 @@ LEAST_WINDOW_S, MOST_WINDOW_S = 10.0, 400 * 86_400.0
 SPANS_S = {"1h": 3600.0, "6h": 21_600.0, "1d": 86_400.0, "1w": 604_800.0}
 SELECTIONS = 20
 ACCOUNTS: tuple[By, ...] = ("user", "name", "policy", "horizon")
+ACCOUNTS_BESIDE_SLURM: tuple[By, ...] = ("user", "name", "partition", "horizon")
 MONTHS = 2  # of which each user's bill is shown
 LEVEL = 0.8  # of an interval whose level is not known
 STATES = {
@@ -351,8 +352,9 @@ async def machines(reads: PageReads, request: Request, session: Session) -> dict
 async def promises(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
     """How well promises held. Raises InputError."""
     by = request.query_params.get("by", "user")
-    if by not in ACCOUNTS:
-        raise InputError(f"by: expected one of {', '.join(ACCOUNTS)}, not {by[:40]!r}")
+    ways = ACCOUNTS_BESIDE_SLURM if reads.backend.scheduler.watches else ACCOUNTS
+    if by not in ways:
+        raise InputError(f"by: expected one of {', '.join(ways)}, not {by[:40]!r}")
     account = await reads.accuracy(by)
     figures = [("Promises at submission", account.first), ("The last of each job", account.latest)]
     figures += [("Users' own estimates", account.estimate), ("As played out, times one ratio", account.ratio)]
@@ -363,7 +365,7 @@ async def promises(reads: PageReads, request: Request, session: Session) -> dict
         "figures": figures,
         "groups": groups,
         "by": by,
-        "ways": ACCOUNTS,
+        "ways": ways,
     }
 
 

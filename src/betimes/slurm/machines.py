@@ -35,7 +35,10 @@ class SlurmNode:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition. limit_s: the longest time limit, infinity: none; default_s: without one of the job's, NaN: none."""
+    """A partition. limit_s: the longest time limit, infinity: none; default_s: without one of the job's, NaN: none.
+
+    is_default: jobs that name no partition go there.
+    """
 
     name: str
     nodes: frozenset[str]
@@ -46,6 +49,7 @@ class Partition:
     is_exclusive: bool
     is_oversubscribed: bool
     preempts: bool
+    is_default: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,17 @@ class Machines:
     settings: Mapping[str, str]
     reservations: tuple[Reservation, ...] = ()
     not_understood: tuple[str, ...] = ()
+
+    @property
+    def default_partition(self) -> tuple[str, ...]:
+        """The partition of jobs that name none; empty: there is none."""
+        return tuple(each.name for each in self.partitions.values() if each.is_default)[:1]
+
+    def nodes_of(self, partition: Partition) -> list[SlurmNode]:
+        """The nodes of a partition that have CPUs for jobs."""
+        return [
+            node for name in partition.nodes if (node := self.nodes.get(name)) is not None and node.cpus > 0
+        ]
 
     @property
     def whole_nodes(self) -> bool:
@@ -172,6 +187,7 @@ def _partition(of: Mapping[str, str]) -> Partition:
         sharing.startswith("EXCLUSIVE"),
         sharing.startswith(("FORCE", "YES")),
         of.get("PreemptMode", "OFF") not in ("OFF", "GANG", "OFF,GANG"),
+        of.get("Default") == "YES",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from betimes.printing import printable
 from betimes.slurm.commands import Commands
@@ -35,6 +35,10 @@ class Picture:
     def running(self) -> list[SlurmJob]:
         """The jobs that have nodes."""
         return [job for job in self.jobs.values() if job.runs]
+
+    def having(self, *jobs: SlurmJob) -> Picture:
+        """The same with these jobs, in place of those of their ids."""
+        return replace(self, jobs={**self.jobs, **{job.id: job for job in jobs}})
 
     @property
     def strange(self) -> str | None:

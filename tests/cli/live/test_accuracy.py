@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from betimes.service.api.examples import ACCURACY
-from betimes.service.views.models import JudgedPromise
+from betimes.service.views.models import AccuracyGroup, BesideSlurm, JudgedPromise
 from tests.cli.conftest import Call, Tell
 
 
@@ -29,6 +29,18 @@ def test_the_figures_in_words(betimes: Call, tell: Tell) -> None:
     ):
         assert text in out
     assert betimes("accuracy", "--json").json()["first"]["kept"] == 79
+
+
+def test_beside_slurm_its_answers_stand_beside_the_promises(betimes: Call, tell: Tell) -> None:
+    ours = ACCURACY.first
+    slurm = ours.model_copy(update={"promises": 97, "err_p50_s": 14_400.0, "bias_mean_s": -31_200.0})
+    group = AccuracyGroup(
+        name="waited over 5 min", figures=ours, slurm=BesideSlurm(promises=ours, slurm=slurm, limit=ours)
+    )
+    tell(accuracy=ACCURACY.model_copy(update={"beside_slurm": [group], "groups": []}))
+    words = next(line for line in betimes("accuracy").out.split("\n") if "waited over" in line)
+    for text in ("79% of 100", "7 min", "97", "4 h", "-8.7 h"):
+        assert text in words
 
 
 @pytest.mark.usefixtures("tell")

@@ -488,3 +488,9 @@ def test_who_interrupts_a_wait_is_told_that_the_job_goes_on(
     said = betimes("submit", "--wait", "--", "x")
     assert said.code == 130
     assert "job 42 goes on; `betimes wait 42` waits again" in said.err
+
+
+def test_options_of_a_job_in_slurm_are_refused_where_the_service_decides(betimes: Call, tell: Tell) -> None:
+    said = betimes("quote", "--nodes", "2", "--", "x")
+    assert said.code == 2
+    assert "--nodes: it is of a job in Slurm, which this service does not watch" in said.err

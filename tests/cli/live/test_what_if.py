@@ -36,6 +36,16 @@ def test_every_change_reaches_the_service(betimes: Call, tell: Tell, tmp_path: P
     assert [each.estimate_s for each in asked.submit] == [3600.0]
 
 
+def test_what_a_job_is_to_ask_for_reaches_the_service(betimes: Call, tell: Tell) -> None:
+    tell(what_if=WhatIfView(made_at=NOW, jobs=[]))
+    words = ["--job", "41", "--time", "2:30:00", "--units", "3", "--nodes", "2", "--partition", "short"]
+    assert betimes("what-if", *words).code == 0
+    [(_, asked, _)] = tell.asked
+    [edit] = asked.edit
+    wanted = {"job_id": 41, "time_limit_s": 9000.0, "units": 3, "nodes": 2, "partition": "short"}
+    assert edit.model_dump() == wanted
+
+
 def test_the_answer_in_words(betimes: Call, tell: Tell) -> None:
     jobs = [one(41, 60, None), one(42, 4500, 900), one(43, 7200, 7200), one(44, None, 3600, is_new=True)]
     sums = WhatIfSums(
@@ -67,6 +77,10 @@ def test_the_answer_in_words(betimes: Call, tell: Tell) -> None:
         (["--load", "none"], "--load none: give a number above 0 and up to 10"),
         (["--load", "11"], "--load 11: give a number above 0"),
         (["--submit", "missing.toml"], "missing.toml"),
+        (["--job", "41"], "--job: say what the job is to ask for, by --time, --units"),
+        (["--units", "2"], "are of a job; name it with --job"),
+        (["--job", "41", "--time", "60"], "--time 60: is it minutes? write 60m"),
+        (["--job", "41", "--time", "soon"], "--time soon"),
     ],
 )
 def test_bad_input_is_refused(betimes: Call, words: list[str], error: str) -> None:

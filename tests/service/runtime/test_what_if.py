@@ -91,6 +91,29 @@ def test_a_change_brings_what_was_answered(policy: str, change: str) -> None:
         comes_true(service, answer)
 
 
+@pytest.mark.parametrize("policy", ["fifo", "easy"])
+def test_a_job_that_asks_for_something_else_ends_as_answered(policy: str) -> None:
+    draw = random.Random(policy)
+    with InMemoryService(Cluster.pool(4), policy=policy) as service:
+        numbers = busy(draw, service, policy)
+        job = max(number for number in numbers if service.job(number).job.status == "queued")
+        before = service.job(job).job
+        answer = service.what_if(edit=[{"job_id": job, "units": 1, "time_limit_s": 4000.0}])
+        assert service.job(job).job == before
+        service.edit([job], min_units=1, max_units=1, time_limit_s=4000.0)
+        comes_true(service, answer)
+
+
+@pytest.mark.parametrize("field", ["nodes", "partition"])
+def test_what_only_a_job_in_slurm_has_is_refused(field: str) -> None:
+    with InMemoryService(policy="fifo") as service:
+        number = service.submit(JobSpec(command=["x"], workdir="/", estimate_s=1.0)).job_id
+        with pytest.raises(Refused, match=f"{field}: is of a job in Slurm"):
+            service.what_if(edit=[{"job_id": number, field: 2 if field == "nodes" else "short"}])
+        with pytest.raises(Unknown, match="there is no job 9"):
+            service.what_if(edit=[{"job_id": 9, "units": 2}])
+
+
 def test_the_state_as_it_is_comes_true_too() -> None:
     """Pipelines and throttled arrays included; and sets of trials as far as their trials take what is believed."""
     draw = random.Random(5)

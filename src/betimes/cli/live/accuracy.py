@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from betimes.cli.render.tables import Column
 from betimes.cli.verbs import Json, Option, Output, State
 from betimes.errors import InputError
+from betimes.units import length
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from betimes.service.views.models import AccuracyFigures, AccuracyView
+    from betimes.service.views.models import AccuracyFigures, AccuracyGroup, AccuracyView
 
 _COLUMNS = (
     Column("Promise", flexible=True),
@@ -28,6 +29,18 @@ _COLUMNS = (
     Column("Off\ntwice", rank=7, right=True),
     Column("Far\nlate", rank=3, right=True),
     Column("Far\nearly", rank=3, right=True),
+)
+_BESIDE_SLURM = (
+    Column("Jobs", flexible=True),
+    Column("Promises", right=True),
+    Column("Kept", right=True),
+    Column("Off by\nmedian", right=True),
+    Column("Bias\nmean", rank=2, right=True),
+    Column("Slurm\nplanned", right=True),
+    Column("Promise\noff by", right=True),
+    Column("Slurm\noff by", right=True),
+    Column("Slurm\nbias", rank=1, right=True),
+    Column("Limit\noff by", rank=3, right=True),
 )
 
 
@@ -51,7 +64,7 @@ def accuracy(
         ),
     ] = None,
     by: Annotated[
-        Literal["user", "name", "policy", "horizon"] | None,
+        Literal["user", "name", "policy", "horizon", "partition"] | None,
         Option("--by", help="Also the figures of each of them.", show_default=False),
     ] = None,
     plot: Annotated[
@@ -68,6 +81,10 @@ def accuracy(
     intervals over the promised time. Far late and far early are the shares that users feel: off by more than five
     times and by more than an hour. Beside the first and the latest promise of each job stand its user's own estimate,
     from the promised start on, and a simple baseline: the end as played out, times one ratio for all.
+
+    Beside Slurm a second table has the same in hours and minutes; and, of jobs that Slurm planned a start for while
+    they waited, next to the promise the first start that `squeue --start` showed and the time limit after it, and that
+    limit from the promise on. Jobs that waited over five minutes stand apart.
     """
     from betimes.cli.duration_options import parse_option
     from betimes.cli.live.connection import connect
@@ -105,6 +122,11 @@ def _print(found: AccuracyView, *, wide: bool) -> None:
         "Errors are of the time from the promise to the end, over the promised one. Far: off by more than five times"
     )
     say("and by more than an hour.")
+    if found.beside_slurm:
+        say("", "Beside Slurm, first promises")
+        show(_BESIDE_SLURM, [_beside(group) for group in (*found.beside_slurm, *found.groups)], wide=wide)
+        say("Slurm planned: jobs with a start in `squeue --start`; the next columns are of these.")
+        say("Bias: below 0 where jobs were done earlier than promised.")
     if found.groups:
         say("", f"First promises by {found.by}")
         show(_COLUMNS, [_row(group.name, group.figures) for group in found.groups], wide=wide)
@@ -128,6 +150,27 @@ def _row(name: str, figures: AccuracyFigures) -> list[str]:
         _share(figures.far_late_frac),
         _share(figures.far_early_frac),
     ]
+
+
+def _beside(group: AccuracyGroup) -> list[str]:
+    figures, slurm = group.figures, group.slurm
+    assert slurm is not None, "Slurm is watched"
+    with_interval = figures.kept + figures.early + figures.late
+    return [
+        group.name,
+        f"{figures.promises:,}",
+        f"{figures.cover_frac:.0%} of {with_interval:,}" if with_interval else "",
+        _length(figures.err_p50_s),
+        _length(figures.bias_mean_s),
+        f"{slurm.slurm.promises:,}",
+        *(_length(each.err_p50_s) for each in (slurm.promises, slurm.slurm)),
+        _length(slurm.slurm.bias_mean_s),
+        _length(slurm.limit.err_p50_s),
+    ]
+
+
+def _length(seconds: float | None) -> str:
+    return "" if seconds is None else length(seconds)
 
 
 def _share(frac: float | None) -> str:

@@ -107,7 +107,7 @@ def _of_service(state: str | None) -> tuple[list[Finding], set[str] | None]:
     except ServiceError as error:
         return [Finding("service", None, False, str(error))], None
     wrong = [Finding("service", None, False, text) for text in (*health.problems, *health.notes)]
-    does = "watches Slurm" if "slurm" in kinds else "takes jobs"
+    does = "takes jobs" if health.watches is None else "watches Slurm"
     return wrong or [Finding("service", None, True, f"Betimes {health.version}, {does}")], kinds
 
 

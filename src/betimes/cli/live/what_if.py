@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from betimes.cli.live.jobs.completing import complete_job
+from betimes.cli.live.jobs.ids import resolve
 from betimes.cli.live.machines.maintenance import names_of, window_of
 from betimes.cli.render.tables import Column
 from betimes.cli.verbs import Json, Option, Output, State
@@ -71,6 +72,46 @@ def what_if(
             show_default=False,
         ),
     ] = None,
+    job: Annotated[
+        str | None,
+        Option(
+            "--job",
+            metavar="ID",
+            help="Let this job ask for something else: --time, --units, and in Slurm also --nodes and --partition.",
+            autocompletion=complete_job,
+            show_default=False,
+        ),
+    ] = None,
+    time_limit: Annotated[
+        str | None,
+        Option(
+            "--time", "--time-limit", metavar="TIME", help="With --job: its time limit.", show_default=False
+        ),
+    ] = None,
+    units: Annotated[
+        int | None,
+        Option(
+            "--units",
+            metavar="N",
+            help="With --job: its units; in Slurm its CPUs, in all.",
+            show_default=False,
+        ),
+    ] = None,
+    nodes: Annotated[
+        int | None,
+        Option(
+            "--nodes",
+            metavar="N",
+            help="With --job, in Slurm: its nodes, with as many CPUs of each as before.",
+            show_default=False,
+        ),
+    ] = None,
+    partition: Annotated[
+        str | None,
+        Option(
+            "--partition", metavar="NAME", help="With --job, in Slurm: its partition.", show_default=False
+        ),
+    ] = None,
     rent: Annotated[
         list[str] | None,
         Option(
@@ -107,6 +148,8 @@ def what_if(
 
     Several changes are made together. Jobs are taken to run as long as believed; without --load nothing else is
     submitted. Costs are those of all machines with a price until the last job is done.
+
+    In Slurm the run of a --job is taken to be as long as before, on however many nodes.
     """
     from pathlib import Path
 
@@ -123,19 +166,44 @@ def what_if(
         "rent": rent or [],
         "maintenance": [_window(text) for text in maintenance or ()],
     }
+    other = {"time_limit_s": _limit(time_limit), "units": units, "nodes": nodes, "partition": partition}
+    changes = {name: value for name, value in other.items() if value is not None}
+    if (job is None) is not (not changes):
+        raise InputError(
+            "--job: say what the job is to ask for, by --time, --units, --nodes or --partition"
+            if job is not None
+            else "what-if: --time, --units, --nodes and --partition are of a job; name it with --job"
+        )
     if policy is not None:
         asked["policy"] = with_full_names(policy, Path.cwd())
     if load is not None:
         asked["load"] = _factor(load)
-    if not any(asked.values()):
-        changes = "--submit, --add-nodes, --remove-node, --undrain, --policy, --cancel, --rent, --maintenance"
-        raise InputError(f"what-if: no change is given; name one: {changes}, --load")
+    if not any(asked.values()) and job is None:
+        known = "--submit, --add-nodes, --remove-node, --undrain, --policy, --cancel, --job, --rent, --maintenance"
+        raise InputError(f"what-if: no change is given; name one: {known}, --load")
     with connect(state) as service:
+        if job is not None:
+            asked["edit"] = [{"job_id": number, **changes} for number in resolve(service, [job])]
         found = service.what_if(asked)
     if as_json:
         print_json(found)
     else:
-        _print(found, asked["cancel"], wide=output is not None)
+        numbers = [each["job_id"] for each in asked.get("edit", ())]
+        _print(found, asked["cancel"], numbers, wide=output is not None)
+
+
+def _limit(text: str | None) -> float | None:
+    """A time limit, s. Raises InputError, also for a plain number, which is minutes in Slurm and seconds here."""
+    from betimes.units import parse_duration
+
+    if text is None:
+        return None
+    try:
+        if text.isdecimal():
+            raise ValueError(f"is it minutes? write {text}m, or 2:30:00")
+        return parse_duration(text)
+    except ValueError as error:
+        raise InputError(f"--time {text}: {error}") from None
 
 
 def _number(text: str) -> int:
@@ -189,10 +257,12 @@ def _jobs_of(file: str) -> list[dict[str, Any]]:
     return [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]
 
 
-def _print(found: WhatIfView, cancelled: list[int], *, wide: bool) -> None:
+def _print(found: WhatIfView, cancelled: list[int], edited: list[int], *, wide: bool) -> None:
     from betimes.cli.render.tables import say, show
 
-    changed = [one for one in found.jobs if one.is_new or one.job_id in cancelled or _differs(one)]
+    named = {*cancelled, *edited}
+    changed = [one for one in found.jobs if one.is_new or one.job_id in named or _differs(one)]
+    changed.sort(key=lambda one: one.job_id not in edited)
     same = len(found.jobs) - len(changed)
     if changed:
         show(_COLUMNS, [_row(one, found.made_at, one.job_id in cancelled) for one in changed], wide=wide)

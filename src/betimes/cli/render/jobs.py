@@ -174,6 +174,8 @@ def _of_elements(quote: Quote) -> str:
 
 def starts(quote: Quote, at_now: float) -> str:
     """The promised start, and its interval where it is not at once: `12:05, in 12 min (11:55 to 12:40)`."""
+    if quote.start_at is None and quote.reason is not None and quote.reason.code == "observed":
+        return "not known"
     if quote.start_at is None:
         return f"never under {quote.policy}, unless the load or the nodes change"
     if quote.start_at - at_now >= 1.0:

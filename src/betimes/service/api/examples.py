@@ -81,7 +81,7 @@ QUOTE = Quote(
 _FIGURES = AccuracyFigures(
     promises=120, kept=79, early=9, late=12, cover_frac=0.79, level=0.8, width_p50_frac=0.4, score=1.1,
     err_mean_frac=0.3, err_p50_frac=0.12, err_p90_frac=0.7, err_p99_frac=2.5, bias_mean_frac=0.05, bias_p50_frac=0.0,
-    within_1min_frac=0.3, within_10min_frac=0.8, off_twice_frac=0.1, far_late_frac=0.02,
+    err_p50_s=420, bias_mean_s=60, within_1min_frac=0.3, within_10min_frac=0.8, off_twice_frac=0.1, far_late_frac=0.02,
     far_early_frac=0.01,
 )  # fmt: skip
 ACCURACY = AccuracyView(

@@ -97,6 +97,7 @@ async def health_of(controller: Controller, readiness: Readiness, uptime_s: floa
         last_event_id=controller.store.last_event_id(),
         archived_upto=readiness.archived_upto,
         compiling=kernels.compiling if kernels is not None else None,
+        watches="slurm" if scheduler.watches else None,
         problems=problems,
         notes=notes,
         clock_ahead_s=ahead_s,

@@ -341,15 +341,19 @@ class Promises:
             find = find_options(self.controller.scheduler, self.controller.clock.now_s(), spec, user)
             return await asyncio.to_thread(find)
 
+    async def foreseen(self, play: Play, made_at: float) -> Forecast:
+        """The forecast of a play-out of the state, or of one that is changed, as of an instant."""
+        begun = self._begun(play, made_at)
+        return self._forecast_of(await asyncio.to_thread(play), begun)
+
     async def ask(self, spec: JobSpec, user: str) -> Quote:
         """The promise to a job if it were submitted now; nothing is stored. Raises Refused."""
         scheduler = self.controller.scheduler
         made_at = self.controller.clock.now_s()
         play, basis = scheduler.foresee(made_at, spec, user)
-        begun = self._begun(play, made_at)
         find = find_options(scheduler, made_at, spec, user)
         with self.controller.clock.hold():
-            found = self._forecast_of(await asyncio.to_thread(play), begun)
+            found = await self.foreseen(play, made_at)
             options = await asyncio.to_thread(find)
         taken = next((option for option in options if option.is_taken), None)
         start_at, finish_at = found.times(0) if taken is None else (taken.start_at, taken.finish_at)

@@ -22,6 +22,7 @@ from betimes.service.runtime.health import Readiness, health_of
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.requests import add_nodes, edit, give_back_machines, signal, steer
 from betimes.service.runtime.retention import EMPTY_KEPT_S
+from betimes.service.runtime.slurm_questions import SlurmQuestions
 from betimes.service.runtime.submissions import Submissions
 from betimes.service.runtime.to_views import (
     displaced_by,
@@ -119,6 +120,7 @@ class ServiceBackend:
         self.started = time.monotonic()
         self.stored = asyncio.Event()  # replaced whenever events have been stored
         self.submissions = Submissions(controller, promises, uploads)
+        self.of_slurm = SlurmQuestions(controller, promises)
         controller.listeners.append(self._heed)
 
     @property
@@ -135,6 +137,8 @@ class ServiceBackend:
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """A job's promise if submitted now. Raises Refused."""
+        if self.scheduler.watches:
+            return await self.of_slurm.quote(spec, user)
         return await self.submissions.quote(spec, user)
 
     @property
@@ -403,10 +407,13 @@ class ServiceBackend:
         )
         return self._nodes(names)
 
-    async def drain(self, name: str, user: str) -> NodeView:
-        """Start nothing more on a node. Raises Unknown, Conflict."""
+    async def drain(self, name: str, user: str, reason: str = "") -> NodeView:
+        """Start nothing more on a node, for this reason. Raises Unknown, Conflict."""
         self._check_decides()
-        return await self._set_status(name, DRAINING, user)
+        node = await self.controller.ask(
+            f"drain of node {name} by {user}", lambda scheduler: scheduler.nodes.drain(name, user, reason)
+        )
+        return node_view(name, node, self.scheduler)
 
     async def undrain(self, name: str, user: str) -> NodeView:
         """Use a node again. Raises Unknown, Conflict."""
@@ -414,12 +421,9 @@ class ServiceBackend:
         node = self.scheduler.ledger.nodes.get(name)
         if node is not None and node.status not in (DRAINING, DRAINED, UP):
             raise Conflict(f"node {name} is {node.status}; only a drained one can be used again")
-        return await self._set_status(name, UP, user)
-
-    async def _set_status(self, name: str, status: str, user: str) -> NodeView:
         node = await self.controller.ask(
-            f"node {name} {status} by {user}",
-            lambda scheduler: scheduler.nodes.set_status(name, status, f"user:{user}"),
+            f"node {name} up by {user}",
+            lambda scheduler: scheduler.nodes.set_status(name, UP, f"user:{user}"),
         )
         return node_view(name, node, self.scheduler)
 
@@ -567,7 +571,7 @@ class ServiceBackend:
         Raises Refused, Unknown, Conflict and PolicyError as the changes would.
         """
         if self.scheduler.watches:
-            raise Conflict("what-if is not answered yet where Slurm decides and is watched")
+            return await self.of_slurm.what_if(asked, user)
         self.submissions.check_uploads(asked.submit)
         if (policy := asked.policy) is not None:
             if policy.startswith(PREFIX):
@@ -621,7 +625,7 @@ class ServiceBackend:
 
         def read() -> AccuracyView:
             rows = self.controller.store.promises(since_at, until_at)
-            return account(rows, since_at, until_at, level, by, listed)
+            return account(rows, since_at, until_at, level, by, listed, self.scheduler.watches)
 
         return await asyncio.to_thread(read)
 

@@ -102,34 +102,54 @@ class Names:
         return printable(text)[:_MOST_NAME] or "-"
 
 
+@dataclass(frozen=True)
+class Look:
+    """What was seen at one instant, and the queue that follows from it."""
+
+    picture: Picture
+    machines: Machines
+    queue: Queue
+
+
 class Observation:
-    """The last look at Slurm, from which promises are made."""
+    """The last look at Slurm, from which promises are made. names: how users and jobs are called."""
 
     def __init__(self) -> None:
-        self.queue: Queue | None = None
+        self._last: Look | None = None
         self.why_none = "Slurm has not been looked at yet"
+        self.names = Names()
 
     @property
     def is_blind(self) -> bool:
         """Whether there is no look from which anything could be foreseen."""
-        return self.queue is None
+        return self._last is None
 
-    def take(self, queue: Queue) -> None:
+    @property
+    def last(self) -> Look:
+        """The last look. Raises Unavailable where nothing can be foreseen from it."""
+        if self._last is None:
+            raise Unavailable(f"no job is promised anything now: {self.why_none}")
+        return self._last
+
+    def take(self, look: Look) -> None:
         """Go on from another look."""
-        self.queue = queue
+        self._last = look
 
     def refuse(self, why: str) -> None:
         """Promise nothing until the next look."""
-        self.queue, self.why_none = None, why
+        self._last, self.why_none = None, why
 
     def foresee(self, epoch_at: float, expected: Expected) -> Play:
-        """A play-out of the last look, in which jobs end when they are expected to, and Slurm plans with limits."""
-        if self.queue is None:
-            raise Unavailable(f"no job is promised anything now: {self.why_none}")
-        return partial(_played, self.queue, epoch_at, dict(expected))
+        """A play-out of the last look. Raises Unavailable."""
+        return play_of(self.last.queue, epoch_at, expected)
 
 
-def _played(queue: Queue, epoch_at: float, expected: Expected) -> Foreseen:
+def play_of(queue: Queue, epoch_at: float, expected: Expected, policy: str = POLICY) -> Play:
+    """A play-out of a queue, in which jobs end when they are expected to, and Slurm, or a policy, plans with limits."""
+    return partial(_played, queue, epoch_at, dict(expected), policy)
+
+
+def _played(queue: Queue, epoch_at: float, expected: Expected, policy: str) -> Foreseen:
     ids = [str(each) for each in queue.workload.job_id.tolist()]
     numbers = [number_of(each) for each in ids]
     if not ids:
@@ -152,7 +172,7 @@ def _played(queue: Queue, epoch_at: float, expected: Expected) -> Foreseen:
     ]
     state = replace(queue.state, running=pinned)
     found = simulate(
-        workload, POLICY, cluster=queue.cluster, sizes="estimate", state=state, on_wide="drop"
+        workload, policy, cluster=queue.cluster, sizes="estimate", state=state, on_wide="drop"
     ).jobs
     kept = [at for at, number in enumerate(numbers) if number is not None]
     return Foreseen(
@@ -175,10 +195,9 @@ class SlurmSource:
         looks: Looks,
         observation: Observation,
         poll_s: float,
-        names: Names,
     ) -> None:
         self._controller, self._promises, self._looks = controller, promises, looks
-        self._observation, self._poll_s, self._names = observation, poll_s, names
+        self._observation, self._poll_s = observation, poll_s
         self._passed: set[int] | None = None  # were over when this service began, and are not known
         self.pause_s = poll_s
         self.seen_at: float | None = None
@@ -220,7 +239,7 @@ class SlurmSource:
         seen = sight(picture, machines, counts)
         self._note(None if seen.ok else seen.text)
         if seen.ok:
-            self._observation.take(queue)
+            self._observation.take(Look(picture, machines, queue))
         else:
             self._observation.refuse(seen.text)
         try:
@@ -290,13 +309,17 @@ class SlurmSource:
             job = scheduler.ledger.jobs.get(number)
             if job is None and (number in passed or scheduler.ended_as(number) is not None):
                 continue  # it was over before
-            spec = self._spec(seen, queue)
+            spec = spec_of(seen, queue, self._observation.names)
             if job is None:
                 array, place = parts_of(seen.id.partition("+")[0])
                 element = None if place is None else Element(array, place)
-                observed.submitted(number, spec, self._names.of(seen.user), seen.submit_at, element)
+                observed.submitted(
+                    number, spec, self._observation.names.of(seen.user), seen.submit_at, element
+                )
             elif job.run is None and seen.waits and spec != job.spec:
                 observed.changed(number, spec)
+            if seen.waits and not math.isnan(seen.start_at):
+                observed.planned(number, seen.start_at)
             if seen.runs or (seen.is_over and seen.hosts):
                 self._start(scheduler, number, seen, queue)
             if seen.is_over:
@@ -312,22 +335,6 @@ class SlurmSource:
         places = [(name, units) for name, units in on.items() if name in nodes]
         if places and scheduler.ledger.jobs[number].run is None:
             scheduler.observed.started(number, places, seen.start_at)
-
-    def _spec(self, job: SlurmJob, queue: Queue) -> JobSpec:
-        """A job as a request here: CPUs are its units."""
-        units = sum(queue.held.get(job.id, {}).values()) or job.cpus
-        require = {name: "yes" for name in job.partitions if is_label(name, "yes")}
-        return JobSpec(
-            command=["slurm"],
-            name=self._names.of(job.name),
-            min_units=units,
-            max_units=units,
-            estimate_s=queue.planned[job.id],
-            time_limit_s=queue.planned[job.id],
-            grace_s=0.0,
-            labels={"slurm": job.id, "partition": ",".join(job.partitions)},
-            require=require if len(require) == len(job.partitions) == 1 else {},
-        )
 
     async def _promise(self, queue: Queue) -> None:
         """Promise an end to the jobs of the last look that have no promise."""
@@ -345,6 +352,23 @@ class SlurmSource:
         ]
         if numbers:
             await self._promises.make(numbers)
+
+
+def spec_of(job: SlurmJob, queue: Queue, names: Names) -> JobSpec:
+    """A job as a request here: CPUs are its units."""
+    units = sum(queue.held.get(job.id, {}).values()) or job.cpus
+    require = {name: "yes" for name in job.partitions if is_label(name, "yes")}
+    return JobSpec(
+        command=["slurm"],
+        name=names.of(job.name),
+        min_units=units,
+        max_units=units,
+        estimate_s=queue.planned[job.id],
+        time_limit_s=queue.planned[job.id],
+        grace_s=0.0,
+        labels={"slurm": job.id, "partition": ",".join(job.partitions)},
+        require=require if len(require) == len(job.partitions) == 1 else {},
+    )
 
 
 _UNKNOWN = "Slurm shows it no more, and how it ended is unknown"

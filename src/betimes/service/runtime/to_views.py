@@ -195,6 +195,8 @@ def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
         usd_per_h=machine.usd_per_h,
         last_seen_at=node.last_seen_at,
         since_at=node.since_at,
+        drained_by=node.drained_by,
+        drain_reason=node.drain_reason,
         jobs=sorted(run.job for run in scheduler.occupancy.runs_on(name)),
         labels=dict(node.labels),
         family=node.family,

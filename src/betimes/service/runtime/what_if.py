@@ -24,7 +24,7 @@ from betimes.service.engines.speedups import speed
 from betimes.service.runtime.inbox import Request
 from betimes.service.runtime.rehearsal import Arrival, Played, Rehearsal, Times
 from betimes.service.runtime.rentals import Rentals
-from betimes.service.runtime.requests import steer, submit
+from betimes.service.runtime.requests import edit, steer, submit
 from betimes.service.scheduling.engine_factory import request_of
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.node import DRAINING, LOST, UP
@@ -32,12 +32,14 @@ from betimes.service.scheduling.promises import INTERVAL, could_hold
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.scheduling.state import most
 from betimes.service.scheduling.wait_reasons import WaitReasons
+from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.recent import Submission
 from betimes.service.views.models import (
     Help,
     HelpsView,
     MaintenanceSpec,
+    WhatIfEdit,
     WhatIfJob,
     WhatIfSpec,
     WhatIfSums,
@@ -116,6 +118,7 @@ def changes_of(asked: WhatIfSpec, user: str, rentals: Rentals | None) -> list[Re
     found: list[Request[Any]] = []
     if asked.cancel:
         found.append(partial(steer, action="cancel", numbers=asked.cancel, user=user))
+    found += [partial(edit, numbers=[each.job_id], changes=_changes(each), user=user) for each in asked.edit]
     found += [partial(_set_status, name=name, status=DRAINING, user=user) for name in asked.remove_nodes]
     found += [partial(_set_status, name=name, status=UP, user=user) for name in asked.undrain_nodes]
     found += [partial(_add_machines, of_type=name, count=count) for name, count in asked.add_nodes.items()]
@@ -126,6 +129,14 @@ def changes_of(asked: WhatIfSpec, user: str, rentals: Rentals | None) -> list[Re
     if asked.submit:
         found.append(partial(submit, specs=asked.submit, user=user))
     return found
+
+
+def _changes(of: WhatIfEdit) -> JobChanges:
+    """Another request of a job as an edit. Raises Refused for what only a Slurm has."""
+    for field in ("nodes", "partition"):
+        if getattr(of, field) is not None:
+            raise Refused("is of a job in Slurm; here ask about time_limit_s or units", field)
+    return JobChanges(time_limit_s=of.time_limit_s, min_units=of.units, max_units=of.units)
 
 
 def _set_status(scheduler: Scheduler, name: str, status: str, user: str) -> None:
@@ -151,29 +162,11 @@ class WhatIf:
         """The answer. Raises what the changes raise: Refused, Unknown, Conflict, PolicyError."""
         changes, load = changes_of(self._asked, self._user, self._after.rentals), self._asked.load
         if not changes and load is None:
-            raise Refused(
-                "no change is given; name one: submit, add_nodes, remove_nodes, undrain_nodes, policy, cancel, rent, "
-                "maintenance, load"
-            )
+            raise Refused(f"no change is given; name one: {', '.join(WhatIfSpec.model_fields)}")
         unchanged = self._after.unchanged(arrivals(self._late, self.now_at, 1.0))
         self._after.play(changes, arrivals(self._late, self.now_at, load or 1.0))
-        before, after = unchanged(), self._after.played()
-        came = {number for numbers in before.arrived for number in numbers}
-        come = {number for numbers in after.arrived for number in numbers}
-        jobs = [
-            self._job(number, None if number in came else before.times.get(number), after.times[number])
-            for number in sorted(after.times)
-            if number not in come
-        ]
-        both = [one.job_id for one in jobs if one.finish_at is not None and one.finish_before_at is not None]
-        return WhatIfView(
-            made_at=self.now_at,
-            jobs=jobs,
-            before=_sums(before, both, came),
-            after=_sums(after, both, come),
-            arrivals_of_s=None if load is None else self.now_at - self._late[0].at,
-            refused=sum(not numbers for numbers in after.arrived),
-        )
+        arrivals_of_s = None if load is None else self.now_at - self._late[0].at
+        return compared(unchanged(), self._after.played(), self.now_at, arrivals_of_s)
 
     def how_sure(self, found: WhatIfView, scheduler: Scheduler) -> WhatIfView:
         """The answer with intervals of the jobs that the change submits, by what the present scheduler has learned."""
@@ -195,19 +188,39 @@ class WhatIf:
             jobs.append(one)
         return found.model_copy(update={"jobs": jobs})
 
-    def _job(self, number: int, before: Times | None, after: Times) -> WhatIfJob:
-        job = self._after.jobs[number]
-        is_new, was = before is None, before or Times(None, None)
-        return WhatIfJob(
-            job_id=number,
-            name=job.spec.title if job.array_index is None else f"{job.spec.title}[{job.array_index}]",
-            user=job.user,
-            is_new=is_new,
-            start_before_at=was.start_at,
-            finish_before_at=was.finish_at,
-            start_at=after.start_at,
-            finish_at=after.finish_at,
-        )
+
+def compared(before: Played, after: Played, made_at: float, arrivals_of_s: float | None = None) -> WhatIfView:
+    """Two plays side by side: jobs of the second alone are new, and those that arrive count in the sums only."""
+    came = {number for numbers in before.arrived for number in numbers}
+    come = {number for numbers in after.arrived for number in numbers}
+    jobs = [
+        _job(after.jobs[number], None if number in came else before.times.get(number), after.times[number])
+        for number in sorted(after.times)
+        if number not in come
+    ]
+    both = [one.job_id for one in jobs if one.finish_at is not None and one.finish_before_at is not None]
+    return WhatIfView(
+        made_at=made_at,
+        jobs=jobs,
+        before=_sums(before, both, came),
+        after=_sums(after, both, come),
+        arrivals_of_s=arrivals_of_s,
+        refused=sum(not numbers for numbers in after.arrived),
+    )
+
+
+def _job(job: Job, before: Times | None, after: Times) -> WhatIfJob:
+    was = before or Times(None, None)
+    return WhatIfJob(
+        job_id=job.job_id,
+        name=job.spec.title if job.array_index is None else f"{job.spec.title}[{job.array_index}]",
+        user=job.user,
+        is_new=before is None,
+        start_before_at=was.start_at,
+        finish_before_at=was.finish_at,
+        start_at=after.start_at,
+        finish_at=after.finish_at,
+    )
 
 
 def _sums(played: Played, both: Sequence[int], arrived: set[int]) -> WhatIfSums:

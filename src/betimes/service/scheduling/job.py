@@ -303,6 +303,8 @@ class Job:
     judged: dict[str, Any] | None = None  # the promise that is judged: `promises.judged`; null: none
     broken_until_at: float | None = None
     """The last instant at which the last broken one could be kept; null: none was broken."""
+    slurm_start_at: float | None = None
+    """The start that Slurm, which is watched, planned for it first; null: none so far, or nothing is watched."""
     reason: dict[str, Any] | None = None
     account: Account | None = None  # while an engine has it
     run: Run | None = None
@@ -399,6 +401,7 @@ class Job:
             "promised_median_at": within.get("finish_median_at"),
             "promised_high_at": within.get("finish_high_at"),
             "promised_level": within.get("level"),
+            "slurm_start_at": self.slurm_start_at,
             "labels": self.spec.labels,
             "spec": spec_text(self.spec),
         }

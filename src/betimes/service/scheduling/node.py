@@ -48,6 +48,8 @@ class Node:
     goes_since: str | None = None  # the limit that it has to go by; null: the cloud takes it away
     since_at: float | None = None
     """The instant since which it drains, has drained, or is lost; null: it does not, and is not."""
+    drained_by: str | None = None  # the user who has it drained
+    drain_reason: str = ""  # that user's words
     earlier_prices: tuple[tuple[float, float], ...] = ()  # since it was rented: until when, and USD an hour
     account: LeaseAccount = field(default_factory=LeaseAccount)  # of a rented one that jobs share
 
@@ -129,6 +131,7 @@ class Node:
         }
         known: dict[str, Any] = {"for_job": self.for_job, "for_user": self.for_user, "up_at": self.up_at}
         known |= {"goes_at": self.goes_at, "goes_since": self.goes_since, "since_at": self.since_at}
+        known |= {"drained_by": self.drained_by, "drain_reason": self.drain_reason or None}
         known["earlier_prices"] = self.earlier_prices or None
         found |= {name: value for name, value in known.items() if value is not None}
         return found | ({"by_policy": True} if self.by_policy else {})

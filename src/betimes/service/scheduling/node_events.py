@@ -59,9 +59,14 @@ def _node_added(ledger: Ledger, event: Event, _: Job | None) -> None:
 
 
 def _node_is(ledger: Ledger, event: Event, _: Job | None) -> None:
-    node = ledger.nodes[str(event.node)]
-    node.status = event.data["status"]
-    node.since_at = event.at_s if node.is_away else None
+    node, status = ledger.nodes[str(event.node)], event.data["status"]
+    if status != node.status or node.since_at is None:  # else a drain has another reason
+        node.status = status
+        node.since_at = event.at_s if node.is_away else None
+    if status == UP:
+        node.drained_by, node.drain_reason = None, ""
+    elif "drained_by" in event.data:
+        node.drained_by, node.drain_reason = event.data["drained_by"], event.data["drain_reason"]
     if node.status == UP and node.rented_at is not None and node.up_at is None:
         node.up_at = event.data.get("up_at", event.at_s)
 
@@ -180,6 +185,8 @@ _MORE_OF_NODE: Mapping[str, Any] = {
     "goes_at": float,
     "goes_since": str,
     "since_at": float,
+    "drained_by": str,
+    "drain_reason": str,
     "earlier_prices": Annotated[list[tuple[float, float]], "until when, and USD an hour"],
 }
 
@@ -195,9 +202,9 @@ KINDS: dict[str, Kind[Ledger]] = {
     "node-status": Kind(
         "a node is up, draining, drained or lost",
         _node_is,
-        lambda data: data["status"],
+        lambda data: data["status"] + (f": {data['drain_reason']}" if data.get("drain_reason") else ""),
         data={"status": str},
-        more={"up_at": float},
+        more={"up_at": float, "drained_by": str, "drain_reason": str},
     ),
     "node-watched": Kind(
         "a node has sent its first heartbeat, and is lost if later ones do not arrive", _node_watched

@@ -95,6 +95,11 @@ class ObservedJobs(Part):
             **more,
         )
 
+    def planned(self, number: int, start_at: float) -> None:
+        """Slurm plans to start a job that waits at an instant; its first answer counts, until the job is changed."""
+        if self._state.ledger.jobs[number].slurm_start_at is None:
+            self._state.log("slurm-planned", "slurm", number, start_at=start_at)
+
     def changed(self, number: int, spec: JobSpec) -> None:
         """A job asks for something else than before: what it was promised is void."""
         job = self._state.ledger.jobs[number]

@@ -623,14 +623,14 @@ class PolicyEngine:
                 f"compiling policy {self._state.ledger.policy}: nothing can be foreseen until that is done; "
                 "ask again in a moment"
             )
-        expected = self._expected()
+        expected = self.expected()
         if more is not None and grid is not None:
             expected[more.job] = grid
         if isinstance(self.engine, LiveNodes) and not may_rent:
             return self.engine.foresee(now_s, more, self._openings(now_s), expected, may_rent=False)
         return self.engine.foresee(now_s, more, self._openings(now_s), expected)
 
-    def _expected(self, numbers: Iterable[int] | None = None) -> dict[int, Floats]:
+    def expected(self, numbers: Iterable[int] | None = None) -> dict[int, Floats]:
         """Quantiles of the run times of those of these jobs of which more is known than is believed; null: all."""
         errors, now_at, jobs = self._state.ledger.promise_errors, self._state.now_at, self._state.ledger.jobs
         among = errors.with_kin(jobs) if numbers is None else map(jobs.__getitem__, numbers)
@@ -671,7 +671,7 @@ class PolicyEngine:
 
     def foreseen_already(self, jobs: Sequence[int]) -> Foreseen | None:
         """The result of a play-out for jobs that all keep to their ends what they just got; None: make one."""
-        times, expected = list[tuple[float, float]](), self._expected(jobs)
+        times, expected = list[tuple[float, float]](), self.expected(jobs)
         for job in jobs:
             found = self.engine.sure_to_keep(job, expected)
             if found is None:

@@ -16,6 +16,7 @@ from betimes.units import instant, within
 def void_promise(ledger: Ledger, job: Job) -> None:
     """A job's promise counts no more: something that it rested on has changed."""
     job.promised_finish_at = job.promised_within = job.judged = job.broken_until_at = job.quoted = None
+    job.slurm_start_at = None
     ledger.promise_errors.void(job)
 
 
@@ -43,6 +44,10 @@ def _history_learned(ledger: Ledger, event: Event, _: Job | None) -> None:
 
 def _promise_broken(_: Ledger, event: Event, job: Job) -> None:
     job.judged, job.broken_until_at = None, event.data["promise"]["until_at"]
+
+
+def _slurm_planned(_: Ledger, event: Event, job: Job) -> None:
+    job.slurm_start_at = event.data["start_at"]
 
 
 def _quoted_words(data: Data) -> str:
@@ -80,6 +85,12 @@ KINDS: dict[str, Kind[Ledger]] = {
         _history_learned,
         lambda data: f"{data['jobs']:,} finished jobs",
         data={"model": str, "jobs": int},
+    ),
+    "slurm-planned": Kind(
+        "Slurm, which is watched, was first seen to plan a start for a job that waits",
+        _slurm_planned,
+        lambda data: f"start {instant(data['start_at'])}",
+        data={"start_at": float},
     ),
     "quoted": Kind(
         "a job was promised a start and an end",

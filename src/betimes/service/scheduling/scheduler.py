@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from betimes.cluster import Offer
 from betimes.foresight.past_errors import Raw
 from betimes.foresight.promise_model import Queue
+from betimes.kernels import Floats
 from betimes.service.engines.accounts import expected_left
 from betimes.service.engines.messages import Decisions, Foreseen, Play
 from betimes.service.engines.speedups import speed
@@ -570,6 +571,10 @@ class Scheduler:
         job = Job(0, spec, user, now_at, run_s, believed.basis)
         grid = None if spec.as_one else self.ledger.promise_errors.expected(job, now_at)
         return self._engine.foresee(now_s, request, grid, may_rent=may_rent), believed.basis
+
+    def expected(self) -> dict[int, Floats]:
+        """Quantiles of the run times, s, of the jobs of which more is known than is believed."""
+        return self._engine.expected()
 
     def keeps_from_queueing(self, job: Job, now_at: float) -> dict[str, Any] | None:
         """Why a job, if it were submitted, would not queue, array and resources aside; null: it would."""

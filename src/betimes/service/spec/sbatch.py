@@ -195,11 +195,7 @@ def read_script(
     submitter by default. name: of the job without `--job-name`, by default the file's. Raises JobFileError with the
     line, or InputError for an option of `options`.
     """
-    if not is_script(text):
-        raise JobFileError(
-            "the first line names no interpreter; begin with a line such as #!/bin/bash", path, 1
-        )
-    lines, notes = _directives(text, path)
+    lines, notes = _script_lines(text, path)
     given = [*lines, *options]
     reader = _Reader(path, given, environ, workdir or str(Path.cwd()))
     fields, more = reader.fields()
@@ -226,6 +222,20 @@ def read_script(
         run, script = RUN_BYTES, encodebytes(data).decode("ascii")
     command = [shell, *run[1:], title, *arguments]
     return Batch({**fields, "command": command, "stdin": script}, [*notes, *more], named)
+
+
+def read_request(
+    text: str | None, path: str, options: Sequence[Given] = ()
+) -> tuple[dict[str, Any], list[str]]:
+    """What a script asks of a Slurm, as fields of a job that is quoted and not run here, and notes.
+
+    text: null: there is none, and the options alone count. path, options: as in `read_script`. Raises JobFileError or
+    InputError.
+    """
+    lines, notes = ([], []) if text is None else _script_lines(text, path)
+    fields = _Reader(path, [*lines, *options], {}, "/").request()
+    fields.setdefault("name", path.rsplit("/", 1)[-1])
+    return {"command": ["sbatch"], **fields}, notes
 
 
 def script_text(data: bytes) -> str:
@@ -330,8 +340,12 @@ def parse_memory(text: str) -> float:
     return float(found[1]) * {"K": 2.0**-20, "M": 2.0**-10, "G": 1.0, "T": 2.0**10}[unit]
 
 
-def _directives(text: str, path: str) -> tuple[list[Given], list[str]]:
+def _script_lines(text: str, path: str) -> tuple[list[Given], list[str]]:
     """The options of the `#SBATCH` lines before the first command, and a note about those behind it."""
+    if not is_script(text):
+        raise JobFileError(
+            "the first line names no interpreter; begin with a line such as #!/bin/bash", path, 1
+        )
     given: list[Given] = []
     late: list[int] = []
     has_begun = False
@@ -423,10 +437,6 @@ class _Reader:
         """The fields, and notes. Raises JobFileError or InputError."""
         fields: dict[str, Any] = {"workdir": self._folder()}
         for option, field, read in (
-            ("job-name", "name", str),
-            ("time", "time_limit_s", parse_time),
-            ("array", "array", self._array),
-            ("begin", "begin_at", parse_begin),
             ("output", "output", str),
             ("error", "error", str),
             ("nice", "priority", lambda text: -_whole(text or "100")),
@@ -437,7 +447,58 @@ class _Reader:
         for name in ("requeue", "no-requeue"):
             if name in self.given:
                 fields["requeue"] = name == "requeue"
-        fields |= self._resources() | self._licences() | self._labels() | self._signal()
+        fields |= self._resources() | self._wishes() | self._signal()
+        self._refuse()
+        fields["env"] = self._environment(fields)
+        notes = [
+            self._where(name) + f"--{name}: {text}" for name, text in NOTED.items() if self._is_wanted(name)
+        ]
+        return fields, notes
+
+    def request(self) -> dict[str, Any]:
+        """What is asked of a Slurm: CPUs in all, nodes and partition as labels, a limit, and what else it waits for.
+
+        Nothing of what is run, and how. Raises JobFileError or InputError.
+        """
+        for name in ("nodelist", "exclude"):
+            if name in self.given:
+                raise self._fail(name, "which nodes a job names is not modelled; leave it out")
+        nodes, per_node = self._count("nodes"), self._count("ntasks-per-node") or 1
+        tasks = self._count("ntasks") or per_node * (nodes or 1)
+        units = tasks * (self._count("cpus-per-task") or 1)
+        gpus, kind = self._gpus()
+        if "gpus" not in self.given and nodes:
+            gpus *= nodes
+        require = self._read("constraint", _features) or {}
+        if kind is not None:
+            require["gpu_kind"] = kind
+        wishes = self._wishes()
+        labels = wishes.pop("labels", {})
+        if nodes is not None:
+            labels["nodes"] = str(nodes)
+        if "exclusive" in self.given:
+            labels["exclusive"] = self.given["exclusive"].value or "yes"
+        return {
+            "min_units": units,
+            "max_units": units,
+            **wishes,
+            **({"gpu": gpus / units} if gpus else {}),
+            **({"require": require} if require else {}),
+            **({"labels": labels} if labels else {}),
+        }
+
+    def _wishes(self) -> dict[str, Any]:
+        """Name, limit, array, licences and labels, and what it waits for."""
+        fields: dict[str, Any] = {}
+        for option, field, read in (
+            ("job-name", "name", str),
+            ("time", "time_limit_s", parse_time),
+            ("array", "array", self._array),
+            ("begin", "begin_at", parse_begin),
+        ):
+            if (value := self._read(option, read)) is not None:
+                fields[field] = value
+        fields |= self._licences() | self._labels()
         after = self._read("dependency", self._after) or []
         if "singleton" in after:
             fields["singleton"] = True
@@ -445,12 +506,7 @@ class _Reader:
             fields["after"] = waited_for
         if "hold" in self.given:
             fields["hold"] = True
-        self._refuse()
-        fields["env"] = self._environment(fields)
-        notes = [
-            self._where(name) + f"--{name}: {text}" for name, text in NOTED.items() if self._is_wanted(name)
-        ]
-        return fields, notes
+        return fields
 
     def _is_wanted(self, name: str) -> bool:
         return name in self.given and self.given[name].value.upper() != "NONE"

@@ -58,6 +58,7 @@ async def watch_slurm(
     looks = Looks(Commands(config.slurm_bin))
     observation = controller.settings.observation
     assert isinstance(observation, Observation), "it was made with the engine's settings"
+    observation.names = names
     if not known and config.history_s:
         try:
             learned = await asyncio.to_thread(_learned, looks, config, names)
@@ -69,7 +70,7 @@ async def watch_slurm(
             await controller.ask(
                 "what accounting teaches", lambda scheduler: scheduler.observed.learned(*learned)
             )
-    source = SlurmSource(controller, promises, looks, observation, config.poll_s, names)
+    source = SlurmSource(controller, promises, looks, observation, config.poll_s)
     controller.notes = source.notes
     await source.run()
 

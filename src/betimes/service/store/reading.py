@@ -249,10 +249,12 @@ class Reader:
     def promises(self, since_at: float, until_at: float) -> list[Row]:
         """The first and the latest promise of each job that finished in a period, by the job's end.
 
-        A row is the quote's, with `user`, `name`, `finished_at` and `spec` of its job, `is_first` and `is_latest`.
+        A row is the quote's, with `user`, `name`, `submitted_at`, `started_at`, `finished_at`, `slurm_start_at` and
+        `spec` of its job, `is_first` and `is_latest`.
         Promises that a hold has made void count for nothing.
         """
-        jobs = (_JOBS.c.user, _JOBS.c.name, _JOBS.c.finished_at, _JOBS.c.promised_finish_at, _JOBS.c.spec)
+        of_job = ("user", "name", "submitted_at", "started_at", "finished_at", "slurm_start_at", "spec")
+        jobs = [_JOBS.c[name] for name in (*of_job, "promised_finish_at")]
         query = (
             select(_QUOTES, *jobs)
             .join(_JOBS, _JOBS.c.job_id == _QUOTES.c.job_id)

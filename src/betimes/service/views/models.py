@@ -11,7 +11,16 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.family_demand import Amount
-from betimes.service.spec.job_spec import WHOLE, Family, JobSpec, Label, NodeLabels, Seconds, in_schema
+from betimes.service.spec.job_spec import (
+    MOST_UNITS,
+    WHOLE,
+    Family,
+    JobSpec,
+    Label,
+    NodeLabels,
+    Seconds,
+    in_schema,
+)
 from betimes.service.spec.users import User
 
 T = TypeVar("T")
@@ -200,7 +209,7 @@ class JobView(View):
         return self.promised_finish_at if self.promised_median_at is None else self.promised_median_at
 
 
-By = Literal["user", "name", "policy", "horizon"]
+By = Literal["user", "name", "policy", "horizon", "partition"]
 
 
 class UsageFigures(View):
@@ -293,6 +302,8 @@ class AccuracyFigures(View):
     err_p99_frac: float | None
     bias_mean_frac: float | None  # of the signed error: positive where jobs came late
     bias_p50_frac: float | None
+    err_p50_s: float | None  # median of the absolute error, in seconds
+    bias_mean_s: float | None
     within_1min_frac: float | None  # done no further than this from what was promised
     within_10min_frac: float | None
     off_twice_frac: float | None  # that took twice as long as promised, or less than half
@@ -300,11 +311,20 @@ class AccuracyFigures(View):
     far_early_frac: float | None  # that took under a fifth of what was promised, and over an hour less
 
 
+class BesideSlurm(View):
+    """Promises of a service that watches Slurm, beside what Slurm says of the same jobs."""
+
+    promises: AccuracyFigures  # to jobs that Slurm planned a start for while they waited
+    slurm: AccuracyFigures  # the same jobs: the first start that `squeue --start` showed, and the time limit
+    limit: AccuracyFigures  # the same jobs: the instant of the promise, and the time limit
+
+
 class AccuracyGroup(View):
-    """The first promises of one user, name, policy or class of horizons."""
+    """The first promises of one user, name, policy, partition or class of horizons."""
 
     name: str
     figures: AccuracyFigures
+    slurm: BesideSlurm | None = None  # null where no Slurm is watched
 
 
 class JudgedPromise(View):
@@ -337,6 +357,8 @@ class AccuracyView(View):
     ratio: AccuracyFigures  # the end as played out, times one ratio for all: the median so far
     by: By | None = None
     groups: list[AccuracyGroup] = []
+    beside_slurm: list[AccuracyGroup] = []
+    """In a service that watches Slurm: all first promises, and those to jobs that waited over five minutes."""
     promises: list[JudgedPromise] = []  # where asked for: those of the last 10,000 jobs, oldest first
 
 
@@ -441,6 +463,8 @@ class NodeView(View):
     usd_per_h: float | None = None
     last_seen_at: float | None = None
     since_at: float | None = None  # since when it drains, has drained, or is lost
+    drained_by: str | None = None  # the user who has it drained
+    drain_reason: str = ""  # that user's words
     jobs: list[int] = []
     labels: dict[str, str] = {}  # which jobs may require of their nodes
     family: str = ""  # of machines on which a unit of a job needs the same
@@ -561,6 +585,19 @@ class NodeSpec(BaseModel):
         return self
 
 
+class WhatIfEdit(BaseModel):
+    """Another request of a job; fields that are left out, or null, stay as they are."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    job_id: Annotated[int, Field(ge=1, le=2**53 - 1), WHOLE]
+    time_limit_s: Seconds | None = None
+    units: Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE] | None = None  # in Slurm: CPUs, in all
+    nodes: Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE] | None = None
+    """Of a job in Slurm, as the next one; with as many CPUs of each as before, unless units are given."""
+    partition: Label | None = None
+
+
 class WhatIfSpec(BaseModel):
     """Changes to try, all at once: they are made at this instant, and nothing else is submitted after."""
 
@@ -584,6 +621,7 @@ class WhatIfSpec(BaseModel):
     cancel: list[Annotated[int, Field(ge=1, le=2**53 - 1), WHOLE]] = Field(
         default=[], max_length=10_000, description="cancel these jobs"
     )
+    edit: list[WhatIfEdit] = Field(default=[], max_length=1000, description="change what these jobs ask for")
     rent: list[Label] = Field(
         default=[],
         max_length=1000,
@@ -882,6 +920,7 @@ class Health(View):
     last_event_id: int = 0  # the newest in the log
     archived_upto: int = 0  # the newest that is kept in a file only
     compiling: str | None = None  # the policy that is being compiled, in force or to be
+    watches: Literal["slurm"] | None = None  # what decides in its place, and takes the jobs
     problems: list[str] = []  # "the disk is full: ..."
     notes: list[str] = []  # what is no problem, and good to know
     clock_ahead_s: float = 0.0

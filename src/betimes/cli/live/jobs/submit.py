@@ -120,7 +120,9 @@ def submit(
     deadline = deadline_of(by, probability)
     if id_only and as_json:
         raise InputError("--id-only: --json prints the numbers, too; leave one of them out")
-    asked = [] if each_line is not None else _asked("submit", command, file, job)
+    asked: list[tuple[Fields, Path | None]] = []
+    if each_line is None:
+        asked = _asked("submit", command, file, job, _script("submit", command, file))
     _check_one(asked, deadline)
     if command:
         asked = [(fields if "stdin" in fields else with_input(fields), folder) for fields, folder in asked]
@@ -164,6 +166,27 @@ def quote(
     job: Job,
     command: Command = None,
     file: File = None,
+    partition: Annotated[
+        str | None,
+        Option(
+            "--partition",
+            metavar="NAME",
+            help="Of a job in Slurm, with `betimes up --slurm`.",
+            show_default=False,
+        ),
+    ] = None,
+    nodes: Annotated[
+        str | None, Option("--nodes", metavar="N", help="Likewise: its nodes.", show_default=False)
+    ] = None,
+    ntasks: Annotated[
+        str | None,
+        Option(
+            "--ntasks",
+            metavar="N",
+            help="Likewise: its tasks, with --cpus CPUs each. By default one a node.",
+            show_default=False,
+        ),
+    ] = None,
     by: By = None,
     probability: Probability = None,
     state: State = None,
@@ -174,6 +197,9 @@ def quote(
     With --by, also how probable it is that it would be done by then.
 
     Of a file of several jobs, when each would be done if all were submitted now.
+
+    With `betimes up --slurm` the job is one of that Slurm: a script as it would be given to sbatch, or --partition,
+    --nodes, --ntasks, --cpus and --time, which prevail over the lines of a script.
     """
     from betimes.cli.live.connection import connect
     from betimes.cli.live.jobs.deadline import deadline_of, outlook, pairs
@@ -183,7 +209,18 @@ def quote(
     from betimes.cli.render.times import now
 
     deadline = deadline_of(by, probability)
-    asked = _asked("quote", command, file, job)
+    script = _script("quote", command, file)
+    given = {"partition": partition, "nodes": nodes, "ntasks": ntasks}
+    options = {name: value for name, value in given.items() if value is not None}
+    if (script is not None or options) and _watches_slurm(state):
+        asked: list[tuple[Fields, Path | None]] = [(_of_slurm(script, options, job), None)]
+    elif options:
+        raise InputError(
+            f"--{next(iter(options))}: it is of a job in Slurm, which this service does not watch; leave it out, and "
+            "see --units and --cpu"
+        )
+    else:
+        asked = _asked("quote", command, file, job, script)
     _check_one(asked, deadline)
     # A quote sends no directory: a job is quoted as running in the directory itself.
     asked_fields = [
@@ -212,7 +249,7 @@ def submit_one(
     service: PlainClient, verb: str, command: list[str] | None, job: Fields, *, reads_input: bool = True
 ) -> Submitted:
     """Submit the command of another verb, with this command's piped input or without. Raises InputError."""
-    ((fields, folder),) = _asked(verb, command or [], None, job)
+    ((fields, folder),) = _asked(verb, command or [], None, job, None)
     upload = None if folder is None else _send([folder], service, silent=True)[folder]
     with _options_at_fault():
         fields = with_input(fields) if reads_input else fields
@@ -464,10 +501,13 @@ def _in_copy(fields: Fields, upload: Uploaded | None) -> Fields:
 
 
 def _asked(
-    verb: str, command: list[str] | None, file: str | None, job: Fields
+    verb: str, command: list[str] | None, file: str | None, job: Fields, script: tuple[str, str] | None
 ) -> list[tuple[Fields, Path | None]]:
-    """The jobs of the command line, each with the directory to send for it. Raises InputError."""
-    if (script := _script(verb, command, file)) is not None:
+    """The jobs of the command line, each with the directory to send for it; script: as of `_script`.
+
+    Raises InputError.
+    """
+    if script is not None:
         text, path = script
         fields = _of_script(text, path, command or [], job)
         return [(fields, directory_of(fields))]
@@ -553,6 +593,38 @@ def _of_script(text: str, path: str, arguments: list[str], job: Fields) -> Field
     if "upload" in given:
         del fields["workdir"]
     return {**fields, **given}
+
+
+def _watches_slurm(state: str | None) -> bool:
+    """Whether the service watches a Slurm, which takes the jobs."""
+    from betimes.cli.live.connection import connect
+
+    with connect(state) as service:
+        return service.health().watches is not None
+
+
+def _of_slurm(script: tuple[str, str] | None, options: dict[str, str], job: Fields) -> Fields:
+    """What a script, or options alone, ask of a Slurm; options prevail. Raises InputError."""
+    from betimes.service.spec.sbatch import Given, read_request
+
+    given = given_fields(job)
+    known = {"name", "cpu", "time_limit_s", "labels", "array"}
+    if other := [name for name in given if name not in known]:
+        text = (
+            "a job in Slurm is asked about by --partition, --nodes, --ntasks, --cpus, --time, --array, --name"
+        )
+        raise wrong_option(other[0], f"{text}, and by the lines of its script")
+    if (limit := job.get("time_limit")) is not None and limit.isdecimal():
+        raise InputError(f"--time {limit}: is it minutes? write {limit}m, or 2:30:00")
+    words = dict(options)
+    if (cpus := given.pop("cpu", None)) is not None:
+        words["cpus-per-task"] = f"{cpus:g}"
+    text, path = (None, "the job") if script is None else script
+    fields, notes = read_request(text, path, [Given(name, value, None) for name, value in words.items()])
+    for note in notes:
+        report("betimes: note", note)
+    labels = {**fields.get("labels", {}), **given.pop("labels", {})}
+    return {**fields, **given, **({"labels": labels} if labels else {})}
 
 
 def _here(fields: Fields) -> Fields:

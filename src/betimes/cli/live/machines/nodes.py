@@ -137,9 +137,16 @@ def add(
     _print(added, as_json)
 
 
-def drain(names: Names, state: State = None, as_json: Json = False) -> None:
+def drain(
+    names: Names,
+    reason: Annotated[
+        str, Option("--reason", metavar="TEXT", help="Shown with the nodes, beside who drained them.")
+    ] = "",
+    state: State = None,
+    as_json: Json = False,
+) -> None:
     """Start no more jobs on these nodes; those that run there go on to their end."""
-    _each(names, state, as_json, lambda service, name: service.drain(name))
+    _each(names, state, as_json, lambda service, name: service.drain(name, reason))
 
 
 def undrain(names: Names, state: State = None, as_json: Json = False) -> None:
@@ -197,6 +204,11 @@ def _print(found: Sequence[NodeView], as_json: bool, *, wide: bool = False) -> N
         columns = (*columns[:3], Column("Since", rank=5), *columns[3:])
         for row, node in zip(rows, found, strict=True):
             row.insert(3, relative(node.since_at, at_now) if node.since_at is not None else "")
+    if any(node.drained_by for node in found):
+        columns = (*columns, Column("Drained", flexible=True))
+        for row, node in zip(rows, found, strict=True):
+            by = f"by {node.drained_by}" if node.drained_by else ""
+            row.append(f"{node.drain_reason} ({by})" if node.drain_reason else by)
     if any(node.labels for node in found):
         columns = (*columns, Column("Labels", rank=5, flexible=True))
         for row, node in zip(rows, found, strict=True):

@@ -27,6 +27,7 @@ from betimes.service.views.models import (
 router = APIRouter(prefix=PREFIX, tags=["cluster"])
 
 Last = Annotated[int, Query(ge=1, le=1000, description="So many selections, the newest.")]
+DrainReason = Annotated[str, Query(max_length=200, description="shown with the node")]
 MaintenanceNumber = Annotated[
     int, Path(ge=1, le=2**31 - 1, description="as `betimes maintenance list` has it")
 ]
@@ -69,9 +70,9 @@ async def add_nodes(
         **failing(401, 403, 404, 409, 422, 503),
     },
 )
-async def drain_node(name: NodeName, here: Here, user: Operator) -> NodeView:
+async def drain_node(name: NodeName, here: Here, user: Operator, reason: DrainReason = "") -> NodeView:
     """Start nothing more on a node; what runs there goes on."""
-    return await here.backend.drain(name, user.user)
+    return await here.backend.drain(name, user.user, reason)
 
 
 @router.post(

@@ -32,7 +32,7 @@ from sqlalchemy.types import UserDefinedType
 
 from betimes.errors import StoreDamaged
 
-VERSION = "0010"  # of the tables
+VERSION = "0011"  # of the tables
 LIVE = ("held", "blocked", "queued", "running", "stopping")
 """The states of a job that is not over; `views.Status`, which has them too, costs too much to import here."""
 OVER = ("finished", "failed", "cancelled")
@@ -222,6 +222,7 @@ jobs = _table(
     _must("labels", DOCUMENT, "{}"),
     _must("spec", DOCUMENT),
     _may("ran_s", NUMBER),  # its last run, without standing still
+    _may("slurm_start_at", NUMBER),  # the start that Slurm planned first, where that is watched
 )
 
 job_labels = _table(

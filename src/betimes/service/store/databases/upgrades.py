@@ -47,6 +47,11 @@ def _to_0010(connection: Connection) -> None:
     _add_column(connection, "runs", "owned_units", schema.WHOLE)
 
 
+def _to_0011(connection: Connection) -> None:
+    """Jobs of a Slurm that is watched have the start that it planned for them first, from now on."""
+    _add_column(connection, "jobs", "slurm_start_at", schema.NUMBER)
+
+
 def _add_column(connection: Connection, table: str, name: str, kind: Checked) -> None:
     """Add a column, null in all rows. Its kind is named anew, as that of `schema` may change later."""
     column = CreateColumn(Column(name, kind)).compile(dialect=connection.dialect)
@@ -58,6 +63,7 @@ UPGRADES: dict[str, Callable[[Connection], None]] = {
     "0007": _to_0008,
     "0008": _to_0009,
     "0009": _to_0010,
+    "0010": _to_0011,
 }
 """By version: what makes the tables of the next one, within a transaction; on SQLite as on PostgreSQL."""
 

@@ -1,0 +1,132 @@
+"""What verbs print where the service watches Slurm: questions, lists, and what is not offered."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from tests.service.serving import PATIENCE_S
+from tests.slurm.test_source import ARRAY, Slurm, ago, shown, started, until, waiting, watching
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The state directory of a service that watches eight nodes of four CPUs: one job runs on them, and two wait."""
+    folder = tmp_path_factory.mktemp("watching")
+    slurm = Slurm(folder)
+    slurm.queue(
+        started(2, cpus=32, nodes=8, hosts="n[1-8]", limit="1:00:00", start=ago(0.0), name="first"),
+        waiting(3, cpus=32, nodes=8, limit="2:00:00", priority=9, name="second"),
+        waiting("9_1", cpus=8, nodes=2, limit="3:00:00", priority=5, name="third"),
+    )
+    up, stop = threading.Event(), threading.Event()
+
+    async def story() -> None:
+        async with watching(folder, slurm) as (_, client):
+
+            async def promised() -> bool:
+                found = await shown(client)
+                return len(found) == 3 and all(job.promised_finish_at for job in found.values())
+
+            await until(promised)
+            up.set()
+            await asyncio.to_thread(stop.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(story(),))
+    thread.start()
+    assert up.wait(PATIENCE_S)
+    yield str(folder / "state")
+    stop.set()
+    thread.join(PATIENCE_S)
+    assert slurm.fake.nothing_was_written
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BETIMES_STATE", state)
+    for name in ("BETIMES_URL", "BETIMES_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+
+
+SCRIPT = """#!/bin/bash
+#SBATCH -N 4 --ntasks-per-node=2
+#SBATCH --cpus-per-task=2 --time=30 -J mine
+#SBATCH --open-mode=append -o out
+srun ./program
+#SBATCH -p short
+"""
+
+
+def test_a_script_is_quoted_as_sbatch_would_read_it(betimes: Call, tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    said = betimes("quote", "job.sh")
+    assert "#SBATCH after the first command is not read" in said.err
+    lines = dict(line.strip().split(maxsplit=1) for line in said.out.splitlines()[1:])
+    assert said.out.startswith("mine, if it were submitted now")
+    assert "in 3 h" in lines["starts"]
+    assert "in 3.5 h" in lines["done"]
+    assert "30 min on 16 units: its time limit, with which Slurm plans" in said.out
+    quick = betimes("quote", "job.sh", "--partition", "short", "--nodes", "2", "--json").json()
+    assert quick["start_at"] - quick["made_at"] == pytest.approx(3600.0, abs=60.0)
+
+
+def test_a_job_is_quoted_by_options_alone(betimes: Call) -> None:
+    found = betimes("quote", "--nodes", "8", "--ntasks", "8", "--cpus", "4", "--time", "10m", "--json").json()
+    assert found["run_s"] == 600.0
+    assert found["start_at"] - found["made_at"] == pytest.approx(6 * 3600.0, abs=60.0)
+    with_name = betimes("quote", "--ntasks", "1", "--name", "x", "--time", "1:00:00")
+    assert with_name.out.startswith("x, if it were submitted now")
+    none = betimes("quote", "--ntasks", "1", "--label", "reservation=mine")
+    assert "it waits for a reservation" in none.out
+    assert "never" not in none.out
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [(["--nodes", "9"], "partition batch has 8 nodes, and the job asks for 9"),
+     (["--nodes", "x"], "--nodes: 'x' is not a whole number"),
+     (["--ntasks", "1", "--time", "60"], "is it minutes? write 60m"),
+     (["--ntasks", "1", "--units", "3"], "by --partition, --nodes, --ntasks"),
+     (["--partition", "long"], "there are: batch, short")],
+)  # fmt: skip
+def test_what_cannot_be_quoted(betimes: Call, words: list[str], error: str) -> None:
+    said = betimes("quote", *words)
+    assert said.code == 2
+    assert error in said.err
+
+
+def test_a_script_that_names_its_nodes_is_refused(betimes: Call, tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH -w n3\n")
+    said = betimes("quote", "job.sh")
+    assert "job.sh, line 2: --nodelist: which nodes a job names is not modelled" in said.err
+
+
+def test_a_table_of_ends_as_it_is_first(betimes: Call) -> None:
+    said = betimes("what-if", "--job", "9_1", "--time", "30m", "--nodes", "1")
+    lines = [" ".join(line.split()) for line in said.out.splitlines()]
+    assert lines[0] == "Job Name User Starts Done now Done then Difference"
+    assert "third[1]" in lines[2]
+    assert "2.5 h earlier" in lines[2]
+    assert "For the other 2 jobs nothing changes." in lines
+    found = betimes("what-if", "--job", "9_1", "--time", "30m", "--json").json()
+    assert [one["job_id"] for one in found["jobs"]] == [2, 3, ARRAY + 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [(["--job", "3"], "say what the job is to ask for, by --time"),
+     (["--nodes", "3"], "are of a job; name it with --job"),
+     (["--job", "3", "--time", "60"], "is it minutes? write 60m"),
+     (["--job", "3", "--partition", "short"], "partition short allows 60 min at most"),
+     (["--load", "2"], "the plan of Slurm is played out without jobs that come later; here these can be asked")],
+)  # fmt: skip
+def test_what_cannot_be_asked(betimes: Call, words: list[str], error: str) -> None:
+    said = betimes("what-if", *words)
+    assert said.code == 2
+    assert error in said.err
