@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ import pytest
 from betimes.cli import slurm as of_slurm
 from betimes.cli.main import main
 from betimes.service.machines.machine import Machine
-from tests.cli.stand_in import Service
-from tests.cli.views import NOW
+from betimes.service.views.models import EventView, Page
+from tests.cli.views import NOW, health
 from tests.service.serving import Background, Serving
 
 
@@ -116,6 +116,17 @@ class Tell:
         for method, answer in answers.items():
             self._monkeypatch.setattr(self._backend, method, self._answering(method, answer))
 
+    def happens(self, *events: EventView) -> None:
+        """Let the log hold these events, and its stream those after the one that is asked for; then it ends."""
+
+        async def watch(after: int) -> AsyncIterator[EventView]:
+            for event in events:
+                if event.event_id > after:
+                    yield event
+
+        self(events=Page(items=[*events]), health=health(last_event_id=max(e.event_id for e in events)))
+        self._monkeypatch.setattr(self._backend, "watch", watch)
+
     def _answering(self, method: str, answer: Any) -> Callable[..., Any]:
         async def answering(*arguments: Any, **options: Any) -> Any:
             self.asked.append((method, *arguments, *options.values()))
@@ -132,14 +143,6 @@ def tell(standing: Background, nowhere: None, monkeypatch: pytest.MonkeyPatch) -
     """Make up what verbs are answered, at a time that stands still, in UTC."""
     monkeypatch.setenv("BETIMES_STATE", str(standing.state))
     return Tell(standing.it.backend, monkeypatch)
-
-
-@pytest.fixture
-def service(still: None, monkeypatch: pytest.MonkeyPatch) -> Service:
-    """A stand-in that the verbs reach instead of a live service."""
-    made = Service()
-    monkeypatch.setattr("betimes.cli.live.connection.connect", lambda *_, **__: made)
-    return made
 
 
 HERE = Machine("here", "virtual", "n", 4.0, 16.0, 2.0)

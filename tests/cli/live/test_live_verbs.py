@@ -9,32 +9,73 @@ from pathlib import Path
 import pytest
 
 from betimes.cli.main import main
-from betimes.errors import NotAllowed, NotReachable, Unavailable
-from betimes.service.access.address import Address, Found
-from betimes.service.api.examples import MAINTENANCE, PORTFOLIO
+from betimes.client.plain import PlainClient
+from betimes.errors import Unavailable
+from betimes.service.access.address import Address
+from betimes.service.api.examples import FLEET, FLEET_PLAN, MAINTENANCE, PORTFOLIO, WHAT_IF
+from betimes.service.executors.log_files import LocalLog
+from betimes.service.machines.machine import Machine
 from betimes.service.scheduling.job_states import Status
-from betimes.service.views.models import JobView, NodeSpec, Reason, RunView
-from tests.cli.conftest import Call
-from tests.cli.stand_in import NOW, Service, event, job, node, ran
+from betimes.service.views.models import (
+    FleetView,
+    GiveBackSpec,
+    MaintenanceSpec,
+    MaintenanceView,
+    NodeSpec,
+    NodeView,
+    Page,
+    PolicyView,
+    Reason,
+    RunView,
+)
+from tests.cli.conftest import Call, Tell
+from tests.cli.views import NOW, event, job, node, story
+from tests.service.serving import Background
+
+IN_FORCE = PolicyView(policy="fifo", engine="pool", since_at=NOW - 3600.0)
 
 
-def test_logs_are_copied_byte_by_byte(service: Service, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    service.printed = [b"one\n", "zwei ü\n", b"\xff\x00 no newline"]
-    assert main(("logs", "41")) == 0
+SERVES = {"machines": (Machine("here", "virtual", "n", 4.0, 16.0, 0.0),)}
+
+
+def submit(betimes: Call, *words: str) -> None:
+    assert betimes("submit", *words, "--", "x").code == 0
+
+
+def test_logs_are_copied_byte_by_byte(live: Background, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(("submit", "--", "x")) == 0
+    capfdbinary.readouterr()
+    live.it.log(1).write_bytes(b"one\nzwei \xc3\xbc\n\xff\x00 no newline")
+    assert main(("logs", "1")) == 0
     assert capfdbinary.readouterr().out == b"one\nzwei \xc3\xbc\n\xff\x00 no newline"
-    assert main(("logs", "41", "--attempt", "2", "--tail", "5", "--rank", "1")) == 0
-    assert service.asked[-1] == ("logs", (41, 2, False, 5, 1))
 
 
-def test_a_log_as_json(betimes: Call, service: Service) -> None:
-    service.printed = ["zwei ü\n", b"\xff\x00 no newline"]
-    answer = {"job_id": 41, "attempt": None, "log": "zwei ü\n\ufffd\x00 no newline", "log_lost_bytes": 0}
-    assert betimes("logs", "41", "--json").json() == answer
+def test_logs(betimes: Call, live: Background) -> None:
+    submit(betimes)
+    said = betimes("logs", "1")
+    assert (said.code, said.out) == (0, "")
+    live.it.log(1).write_text("one\nzwei ü\nthree")
+    assert betimes("logs", "1", "--attempt", "1", "--tail", "2").out == "zwei ü\nthree"
+    live.it.end_run(1)
+    said = betimes("logs", "-f", "1", "--rank", "0")
+    assert (said.code, said.out, said.err) == (0, "one\nzwei ü\nthree", "")
+    live.it.log(1).write_bytes(b"one\n\xff\x00")
+    answer = {"job_id": 1, "attempt": None, "log": "one\n\ufffd\x00", "log_lost_bytes": 0}
+    assert betimes("logs", "1", "--json").json() == answer
+    assert betimes("logs", "1", "--attempt", "2").code == betimes("logs", "1", "--rank", "1").code == 2
 
 
-def test_output_that_is_not_kept_is_mentioned_beside_what_is(betimes: Call, service: Service) -> None:
+def test_output_that_is_not_kept_is_mentioned_beside_what_is(
+    betimes: Call, tell: Tell, tmp_path: Path
+) -> None:
+    (tmp_path / "log").write_text("one\ntwo\n")
     lost = RunView(number=1, units=1, places=[], started_at=NOW, ran_s=0.0, log_lost_bytes=67_108_864)
-    service.stories[41] = ran(lost, lost.model_copy(update={"number": 2, "log_lost_bytes": 3}))
+    runs = [lost, lost.model_copy(update={"number": 2, "log_lost_bytes": 3})]
+
+    def opened(_number: int, _attempt: int | None, _rank: int, tail: int | None) -> LocalLog:
+        return LocalLog(tmp_path / "log", tail)
+
+    tell(job=story(job(status=Status.RUNNING, attempt=2), runs=runs), open_log=opened)
     said = betimes("logs", "41", "--attempt", "1")
     assert said.out == "one\ntwo\n"
     note = "67,108,864 bytes of its output are not kept; `betimes job 41` shows why"
@@ -42,30 +83,29 @@ def test_output_that_is_not_kept_is_mentioned_beside_what_is(betimes: Call, serv
     assert betimes("logs", "41", "--json").json()["log_lost_bytes"] == 3
     assert betimes("logs", "41", "--tail", "5").err == ""
     assert "67,108,864 bytes of its output are not kept" in betimes("job", "41").out
+    tell.asked.clear()
+    betimes("logs", "41", "--attempt", "2", "--tail", "5", "--rank", "1")
+    assert ("open_log", 41, 2, 1, 5) in tell.asked
 
 
-def test_following_a_log_ends_with_it_or_quietly(betimes: Call, service: Service) -> None:
-    said = betimes("logs", "-f", "41")
-    assert (said.code, said.out, said.err) == (0, "one\ntwo\n", "")
-    assert ("logs", (41, None, True, None, None)) in service.asked
-    service.printed = [b"one\n", KeyboardInterrupt()]
-    said = betimes("logs", "-f", "41")
-    assert (said.code, said.out, said.err) == (130, "one\n", "")
-
-
-def test_the_newest_events(betimes: Call, service: Service) -> None:
-    service.log = [event(number) for number in range(1, 301)]
-    listed = betimes("events", "--json").json()
-    assert [each["event_id"] for each in listed] == list(range(201, 301))
-    assert service.asked[-1] == ("events", (200, False, None, ()))
+@pytest.mark.usefixtures("live")
+def test_the_newest_events(betimes: Call) -> None:
+    submit(betimes, "--array", "1-150")
+    everything = betimes("events", "--json", "--after", "0", "--limit", "9999").json()
+    numbers = [each["event_id"] for each in everything]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert betimes("events", "--json").json() == everything[-100:]
     listed = betimes("events", "--json", "--after", "5", "--limit", "2").json()
     assert [each["event_id"] for each in listed] == [6, 7]
-    listed = betimes("events", "--json", "--job", "41", "--kind", "started", "--limit", "3").json()
-    assert [each["event_id"] for each in listed] == [298, 299, 300]
-    assert service.asked[-1] == ("events", (0, False, 41, ("started",)))
+    of_first = [each for each in everything if each["job_id"] == 1]
+    assert betimes("events", "--json", "--job", "1", "--limit", "2").json() == of_first[-2:]
+    assert [
+        each["kind"] for each in betimes("events", "--json", "--job", "1", "--kind", "started").json()
+    ] == ["started"]
 
 
-def test_events_for_people(betimes: Call, service: Service) -> None:
+def test_events_for_people(betimes: Call, tell: Tell) -> None:
+    tell.happens(event())
     lines = betimes("events").out.splitlines()
     assert lines[0].split() == ["Event", "At", "Job", "What", "Because", "of", "Details"]
     assert lines[2].split() == ["7", "07:59:00", "41", "started", "policy", "on", "here", "units=4"]
@@ -75,129 +115,134 @@ def test_events_for_people(betimes: Call, service: Service) -> None:
         "reason": {"text": "waits"},
         "x": None,
     }
-    service.log = [event(data={**data, "at_s": 1.23456789, "adopted": False})]
+    tell.happens(event(data={**data, "at_s": 1.23456789, "adopted": False}))
     assert "on here places=a:3,b:1 waits at_s=1.23457 adopted=false" in betimes("events").out
-    service.log = []
+    tell(events=Page(items=[]))
     assert betimes("events").out == "No such events found.\n"
     assert betimes("events", "--json").json() == []
 
 
-def test_a_belief_that_was_outrun_is_one_line(betimes: Call, service: Service) -> None:
+def test_a_belief_that_was_outrun_is_one_line(betimes: Call, tell: Tell) -> None:
     outran = event(
         7, kind="estimate-changed", data={"account": {"left_s": 4.0}, "basis": "doubled", "outran": True}
     )
     promise = {"basis": "doubled", "reason": None}
     again = event(8, kind="quoted", data={"quote": promise, "finish_at": NOW})
     first = event(9, kind="quoted", data={"quote": {**promise, "basis": "default"}, "finish_at": NOW})
-    service.log = [outran, again, first]
+    tell.happens(outran, again, first)
     shown = [line.split()[0] for line in betimes("events").out.splitlines()[2:]]
     assert shown == ["7", "9"]
-    assert [line.split()[0] for line in betimes("events", "-f").out.splitlines()] == ["7", "9"]
+    followed = betimes("events", "-f", "--after", "6", "--limit", "3").out
+    assert [line.split()[0] for line in followed.splitlines()] == ["7", "9"]
     assert len(betimes("events", "--kind", "quoted").out.splitlines()) == 5
     assert len(betimes("events", "--json").json()) == 3
 
 
-def test_following_events_an_object_a_line_and_ends_quietly(betimes: Call, service: Service) -> None:
-    service.log = [event(number) for number in range(1, 31)]
-    said = betimes("events", "-f", "--json")
-    assert (said.code, said.err) == (130, "")
+def test_following_events_an_object_a_line(betimes: Call, tell: Tell) -> None:
+    tell.happens(*map(event, range(1, 31)))
+    said = betimes("events", "-f", "--json", "--limit", "10")
+    assert (said.code, said.err) == (0, "")
     assert [json.loads(line)["event_id"] for line in said.out.splitlines()] == list(range(21, 31))
-    said = betimes("events", "-f", "--job", "41", "--after", "28")
+    said = betimes("events", "-f", "--job", "41", "--after", "28", "--limit", "2")
     assert said.out.split()[:3] == ["29", "07:59:00", "job"]
     assert len(said.out.splitlines()) == 2
-    assert service.asked[-1] == ("events", (28, True, 41, ()))
-    assert betimes("events", "-f", "--limit", "3").code == 0
 
 
-@pytest.mark.parametrize("verb", ["cancel", "hold", "release"])
-def test_several_jobs_and_ranges_of_them(betimes: Call, service: Service, verb: str) -> None:
-    said = betimes(verb, "41-43", "50", "42,60")
-    status = {"cancel": "cancelled", "hold": "held", "release": "queued"}[verb]
-    assert said.out.splitlines()[0] == f"Job 41, train: {status}"
-    assert service.asked == [(verb, [41, 42, 43, 50, 60])]
-    assert [each["job_id"] for each in betimes(verb, "7", "--json").json()] == [7]
-
-
+@pytest.mark.usefixtures("nowhere")
 @pytest.mark.parametrize(
     "words", [["x"], ["0"], ["-1"], ["45-41"], ["1-999999999"], ["41-"], ["1.5"], [""], ["41,,42"], []]
 )
-def test_ids_that_are_none(betimes: Call, service: Service, words: list[str]) -> None:
+def test_ids_that_are_none(betimes: Call, words: list[str]) -> None:
     said = betimes("cancel", *words)
-    assert (said.code, said.out, said.err.count("\n"), service.asked) == (2, "", 1, [])
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
 
 
-def test_jobs_are_named_by_ranges_and_names(betimes: Call, service: Service) -> None:
-    over = {"status": Status.FINISHED, "finished_at": NOW}
-    service.known = [job(43, name="b", **over), job(42, name="b", **over), job(41, name="a-1", **over)]
-    service.stories = {number: ran(job_id=number) for number in (41, 42, 43)}
-    assert [each["job_id"] for each in betimes("wait", "b", "41", "--json").json()] == [43, 41]
-    assert betimes("job", "a-1", "--json").json()["job"]["job_id"] == 41
-    assert [each["job"]["job_id"] for each in betimes("job", "41-42", "b", "--json").json()] == [41, 42, 43]
-    assert betimes("logs", "a-1").out == "one\ntwo\n"
-    assert betimes("logs", "41,43").out == "==> job 41 <==\none\ntwo\n==> job 43 <==\none\ntwo\n"
-    assert [each["job_id"] for each in betimes("logs", "41-42", "--json").json()] == [41, 42]
+def test_jobs_are_named_by_ranges_and_names(betimes: Call, live: Background) -> None:
+    for number, name in enumerate(("a-1", "b", "b"), 1):
+        submit(betimes, "--name", name)
+        live.it.log(number).write_text(f"of {number}\n")
+        live.it.end_run(number)
+    assert [each["job_id"] for each in betimes("wait", "b", "1", "--json").json()] == [3, 1]
+    assert betimes("job", "a-1", "--json").json()["job"]["job_id"] == 1
+    assert [each["job"]["job_id"] for each in betimes("job", "1-2", "b", "--json").json()] == [1, 2, 3]
+    assert betimes("logs", "a-1").out == "of 1\n"
+    assert betimes("logs", "1,3").out == "==> job 1 <==\nof 1\n==> job 3 <==\nof 3\n"
+    assert [each["job_id"] for each in betimes("logs", "1-2", "--json").json()] == [1, 2]
     assert betimes("wait", "none").code == 2
 
 
-def test_waiting_for_several(betimes: Call, service: Service) -> None:
+def test_waiting_for_several(betimes: Call, tell: Tell) -> None:
     done = {"status": Status.FINISHED, "finished_at": NOW - 60.0}
-    service.known = [job(41, **done, promised_finish_at=NOW - 60.5), job(42, **done)]
+    known = {41: job(41, **done, promised_finish_at=NOW - 60.5), 42: job(42, **done)}
+    tell(job=lambda number: story(known[number]))
     said = betimes("wait", "41-42")
     assert (said.code, said.err) == (0, "")
     assert said.out == (
         "Job 41, train: finished at 07:59:00, as promised\nJob 42, train: finished at 07:59:00\n"
     )
-    service.known[1] = job(42, status=Status.CANCELLED, finished_at=NOW)
+    known[42] = job(42, status=Status.CANCELLED, finished_at=NOW)
     said = betimes("wait", "41", "42", "--json")
     assert said.code == 1
     assert [each["status"] for each in json.loads(said.out)] == ["finished", "cancelled"]
     assert said.err == "betimes: job 42 was cancelled; `betimes job 42` shows more\n"
 
 
-def test_waiting_has_an_end(betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    def late(number: int, timeout: float | None = None) -> JobView:
-        assert timeout is not None
-        assert 0.0 <= timeout <= 60.0
-        raise TimeoutError
-
-    monkeypatch.setattr(service, "wait", late)
-    said = betimes("wait", "41", "--timeout", "1m")
+@pytest.mark.usefixtures("live")
+def test_waiting_has_an_end(betimes: Call) -> None:
+    submit(betimes)
+    said = betimes("wait", "1", "--timeout", "0.1s")
     assert (said.code, said.out) == (3, "")
-    assert "job 41 is not over yet" in said.err
-    assert betimes("wait", "41", "--timeout", "soon").code == 2
+    assert "job 1 is not over yet" in said.err
+    assert betimes("wait", "1", "--timeout", "soon").code == 2
 
 
-def test_an_interrupted_wait_is_said(betimes: Call, service: Service) -> None:
-    service.fails = [KeyboardInterrupt()]
+@pytest.mark.usefixtures("tell")
+def test_an_interrupted_wait_is_said(betimes: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PlainClient, "wait", interrupted)
     said = betimes("wait", "41")
     assert (said.code, said.err) == (130, "betimes: interrupted\n")
 
 
 @pytest.mark.parametrize("words", [["nodes"], ["nodes", "list"]])
-def test_nodes(betimes: Call, service: Service, words: list[str]) -> None:
-    service.machines = [node(), node("a100-1", kind="fake-cloud", gpu=8, free_gpu=2.5, usd_per_h=32.77)]
+def test_nodes(betimes: Call, tell: Tell, words: list[str]) -> None:
+    tell(nodes=[node(), node("a100-1", kind="fake-cloud", gpu=8, free_gpu=2.5, usd_per_h=32.77)])
     lines = betimes(*words).out.splitlines()
     assert "6 of 8" in lines[2]
     assert "2.5 of 8" in lines[3]
     assert "32.77" in lines[3]
     assert betimes(*words, "--json").json()[1]["name"] == "a100-1"
-    service.machines = []
+    tell(nodes=[])
     assert "betimes nodes add" in betimes(*words).out
 
 
-def test_nodes_are_added(betimes: Call, service: Service) -> None:
+@pytest.fixture
+def adding(tell: Tell) -> Tell:
+    """Nodes can be added."""
+
+    def added(spec: NodeSpec, _: str) -> list[NodeView]:
+        kind = spec.kind or "virtual"
+        return [node(f"{spec.type}-{n}", kind=kind, jobs=[]) for n in range(1, spec.count + 1)]
+
+    tell(add_nodes=added)
+    return tell
+
+
+def test_nodes_are_added(betimes: Call, adding: Tell) -> None:
     words = ("a100", "--cpu", "96", "--memory", "1TiB", "--gpu", "8", "--count", "2", "--usd-per-h", "3.5")
     said = betimes("nodes", "add", *words, "--json")
     assert [each["name"] for each in said.json()] == ["a100-1", "a100-2"]
     wanted = NodeSpec(type="a100", count=2, cpu=96, memory_gib=1024, gpu=8, usd_per_h=3.5)
-    assert service.asked == [("add_nodes", wanted)]
+    assert adding.asked == [("add_nodes", wanted, "ada")]
 
 
-def test_nodes_are_added_with_labels(betimes: Call, service: Service) -> None:
+def test_nodes_are_added_with_labels(betimes: Call, adding: Tell) -> None:
     words = ("nodes", "add", "a100", "--cpu", "96", "--memory", "1TiB", "--label", "zone=a")
     assert betimes(*words, "--label", "kind=fast").code == 0
     wanted = NodeSpec(type="a100", cpu=96, memory_gib=1024, labels={"zone": "a", "kind": "fast"})
-    assert service.asked == [("add_nodes", wanted)]
+    assert adding.asked == [("add_nodes", wanted, "ada")]
     said = betimes(*words, "--label", "zone=b")
     assert (said.code, said.err) == (
         2,
@@ -208,17 +253,17 @@ def test_nodes_are_added_with_labels(betimes: Call, service: Service) -> None:
     assert "leave out labels: the cloud knows" in rented.err
 
 
-def test_labels_of_nodes_are_listed_where_there_are_any(betimes: Call, service: Service) -> None:
-    service.machines = [node(), node("a100-1", labels={"zone": "a", "kind": "fast"})]
+def test_labels_of_nodes_are_listed_where_there_are_any(betimes: Call, tell: Tell) -> None:
+    tell(nodes=[node(), node("a100-1", labels={"zone": "a", "kind": "fast"})])
     lines = betimes("nodes", "--output", "wide").out.splitlines()
     assert "Labels" in lines[0]
     assert "zone=a, kind=fast" in lines[3]
     assert betimes("nodes", "--json").json()[1]["labels"] == {"zone": "a", "kind": "fast"}
-    service.machines = [node()]
+    tell(nodes=[node()])
     assert "Labels" not in betimes("nodes").out
 
 
-def test_what_was_added_is_said(betimes: Call, service: Service) -> None:
+def test_what_was_added_is_said(betimes: Call, adding: Tell) -> None:
     words = ("nodes", "add", "big", "--cpu", "4", "--memory", "4GiB")
     first = "virtual: a job there only takes time, and its command is not executed."
     assert betimes(*words).out.splitlines()[0] == f"Node big-1 is {first}"
@@ -229,40 +274,43 @@ def test_what_was_added_is_said(betimes: Call, service: Service) -> None:
     assert rented.startswith("Node big-1 is rented from a made-up cloud: a job there only takes time")
 
 
-def test_nodes_are_rented(betimes: Call, service: Service) -> None:
+def test_nodes_are_rented(betimes: Call, adding: Tell) -> None:
     assert betimes("nodes", "add", "a100", "--kind", "fake-cloud", "--count", "2").code == 0
-    assert service.asked == [("add_nodes", NodeSpec(kind="fake-cloud", type="a100", count=2))]
+    assert adding.asked == [("add_nodes", NodeSpec(kind="fake-cloud", type="a100", count=2), "ada")]
 
 
-def test_nodes_are_drained_and_used_again(betimes: Call, service: Service) -> None:
-    assert "draining" in betimes("nodes", "drain", "here", "there").out
-    assert betimes("nodes", "undrain", "here", "--json").json()[0]["status"] == "up"
-    assert service.asked == [("drain", "here"), ("drain", "there"), ("undrain", "here")]
+@pytest.mark.usefixtures("live")
+def test_nodes_are_drained_and_used_again(betimes: Call) -> None:
+    added = betimes("nodes", "add", "big", "--cpu", "4", "--memory", "8GiB", "--count", "2", "--json").json()
+    assert [each["name"] for each in added] == ["big-0", "big-1"]
+    assert betimes("nodes", "drain", "big-0", "big-1").out.count(" drained ") == 2
+    assert [each["name"] for each in betimes("nodes", "--json").json()] == ["here", "big-0", "big-1"]
+    assert betimes("nodes", "undrain", "big-1", "--json").json()[0]["status"] == "up"
     assert "bad fan (by ada)" in betimes("nodes", "drain", "here", "--reason", "bad fan").out
-    assert service.asked[-1] == ("drain", ("here", "bad fan"))
 
 
 @pytest.mark.parametrize("words", [["policy"], ["policy", "show"]])
-def test_policy(betimes: Call, service: Service, words: list[str]) -> None:
+def test_policy(betimes: Call, tell: Tell, words: list[str]) -> None:
+    tell(policy=IN_FORCE)
     assert betimes(*words).out == "fifo (on a pool), since 07:00, 60 min ago\n"
     assert betimes(*words, "--json").json()["policy"] == "fifo"
 
 
-def test_another_policy(
-    betimes: Call, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_policy(betimes: Call, tell: Tell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    tell(set_policy=IN_FORCE)
     assert betimes("policy", "set", "wfq:zeta_min=0.9").code == 0
     assert betimes("policy", "set", "./mine.py:best:x=1", "--json").code == 0
     several = "nodes:portfolio:members=fifo+a/mine.py:best+/b.py:worst/x=1,period=2"
     assert betimes("policy", "set", several).code == 0
-    assert service.asked == [
-        ("set_policy", "wfq:zeta_min=0.9"),
-        ("set_policy", f"{tmp_path}/mine.py:best:x=1"),
-        ("set_policy", f"nodes:portfolio:members=fifo+{tmp_path}/a/mine.py:best+/b.py:worst/x=1,period=2"),
+    assert [text for _, text, _ in tell.asked] == [
+        "wfq:zeta_min=0.9",
+        f"{tmp_path}/mine.py:best:x=1",
+        f"nodes:portfolio:members=fifo+{tmp_path}/a/mine.py:best+/b.py:worst/x=1,period=2",
     ]
 
 
+@pytest.mark.usefixtures("tell")
 @pytest.mark.parametrize(
     "words",
     [
@@ -278,9 +326,9 @@ def test_another_policy(
     ],
     ids=" ".join,
 )
-def test_bad_input(betimes: Call, service: Service, words: list[str]) -> None:
+def test_bad_input(betimes: Call, words: list[str]) -> None:
     said = betimes(*words)
-    assert (said.code, said.out, said.err.count("\n"), service.asked) == (2, "", 1, [])
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
 
 
 VERBS: list[list[str]] = [
@@ -304,25 +352,24 @@ VERBS: list[list[str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (NotReachable("no service answers at http://127.0.0.1:1; start one with `betimes up`"), 1),
-        (Unavailable("the disk is full; make room"), 1),
-        (NotAllowed("the token allows nothing; ask for another"), 2),
-    ],
-    ids=["away", "unavailable", "not-allowed"],
-)
+@pytest.mark.usefixtures("tell")
 @pytest.mark.parametrize("words", VERBS, ids=" ".join)
-def test_trouble_with_the_service_is_one_line(
-    betimes: Call, service: Service, words: list[str], error: Exception, code: int
+def test_a_token_that_allows_nothing_is_one_line(
+    betimes: Call, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
-    service.fails = [error]
+    monkeypatch.setenv("BETIMES_TOKEN", "wrong")
     said = betimes(*words)
-    if words[0] == "wait" and isinstance(error, NotReachable):
-        code = 4  # 1 is that a job failed
-    assert (said.code, said.out, said.err) == (code, "", f"betimes: {error}\n")
-    assert not service.is_open
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert "token" in said.err
+
+
+def test_a_service_that_is_not_ready_is_one_line(
+    betimes: Call, tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("betimes.client.calls.Way.pauses", lambda *_: iter(()))
+    tell(jobs=Unavailable("the disk is full; make room"))
+    said = betimes("jobs")
+    assert (said.code, said.out, said.err) == (1, "", "betimes: the disk is full; make room\n")
 
 
 @pytest.mark.parametrize("words", VERBS, ids=" ".join)
@@ -338,14 +385,15 @@ def test_without_a_service_every_verb_says_how_to_start_one(
     assert str(tmp_path) in said.err
 
 
-def test_policy_says_why_its_last_decision_started_nobody(betimes: Call, service: Service) -> None:
+def test_policy_says_why_its_last_decision_started_nobody(betimes: Call, tell: Tell) -> None:
     why = Reason(code="no-room", text="job 5 is next: needs 2 GPUs")
-    service.in_force = service.in_force.model_copy(update={"idle": why})
+    tell(policy=IN_FORCE.model_copy(update={"idle": why}))
     assert "Its last decision started no job: job 5 is next: needs 2 GPUs\n" in betimes("policy").out
     assert betimes("policy", "show", "--json").json()["idle"]["code"] == "no-room"
 
 
-def test_fleet(betimes: Call, service: Service) -> None:
+def test_fleet(betimes: Call, tell: Tell) -> None:
+    tell(fleet=FLEET, fleet_plan=FLEET_PLAN)
     found = betimes("fleet")
     assert "c4-0" in found.out
     assert "1 rented, $0.2 an hour; a machine for each task would be $0.3" in found.out
@@ -358,18 +406,30 @@ def test_fleet(betimes: Call, service: Service) -> None:
     assert "$0.1 an hour less, for $0.004 that the moves cost; the next round is at" in planned.out
     assert betimes("fleet", "--json").json()["saving_usd_per_h"] == 0.1
     assert betimes("fleet", "plan", "--json").json()["steps"][1]["machine"] == "c2-0"
-    fleet, plan = ("fleet", None), ("fleet_plan", None)
-    assert service.asked == [fleet, fleet, plan, fleet, plan]
+    fleet, plan = ("fleet",), ("fleet_plan",)
+    assert tell.asked == [fleet, fleet, plan, fleet, plan]
 
 
-def test_rented_machines_are_given_back(betimes: Call, service: Service) -> None:
+def given_back(spec: GiveBackSpec, _: str) -> FleetView:
+    return FLEET.model_copy(update={"machines": []}) if spec.now else FLEET
+
+
+def test_rented_machines_are_given_back(betimes: Call, tell: Tell) -> None:
+    tell(give_back=given_back)
     assert "c4-0" in betimes("fleet", "release", "c4-0").out
     assert "Nothing is rented" in betimes("fleet", "release", "c4-0", "--now").out
     assert betimes("fleet", "release", "c4-0", "--json").json()["usd_per_h"] == 0.2
-    assert service.asked == [("give_back", ("c4-0", each)) for each in (False, True, False)]
+    assert [spec.model_dump() for _, spec, _ in tell.asked] == [
+        {"machine": "c4-0", "now": at_once} for at_once in (False, True, False)
+    ]
 
 
-def test_maintenance_is_announced_and_called_off(betimes: Call, service: Service) -> None:
+def test_maintenance_is_announced_and_called_off(betimes: Call, tell: Tell) -> None:
+    def announced(spec: MaintenanceSpec, user: str) -> MaintenanceView:
+        return MaintenanceView(number=1, user=user, running=[12, 13], **spec.model_dump())
+
+    tell(add_maintenance=announced, maintenance=[])
+    tell(remove_maintenance=lambda number, _: MAINTENANCE.model_copy(update={"number": number}))
     said = betimes("maintenance", "add", "--from", "2096-11-27T18:00", "--to", "20:00", "--nodes", "a, b")
     assert said.out == (
         "Maintenance 1 of a, b from 27 Nov 2096 18:00 to 27 Nov 2096 20:00 is announced: only jobs that are over by "
@@ -377,32 +437,35 @@ def test_maintenance_is_announced_and_called_off(betimes: Call, service: Service
         "`betimes cancel` ends a run.\n"
     )
     from_at = datetime(2096, 11, 27, 18).timestamp()
-    assert service.asked == [("add_maintenance", (from_at, from_at + 7200.0, ["a", "b"], "", False))]
+    asked = MaintenanceSpec(from_at=from_at, to_at=from_at + 7200.0, nodes=["a", "b"])
+    assert tell.asked == [("add_maintenance", asked, "ada")]
     said = betimes("maintenance", "add", "--from", "18:00", "--to", "20:00", "--stop")
     assert "Jobs 12, 13 may still run there when it begins, and are stopped then, and requeued.\n" in said.out
     assert "Maintenance 3 of here from" in betimes("maintenance", "remove", "3").out
     assert betimes("maintenance").out == (
         "No maintenance is announced; `betimes maintenance add` announces some.\n"
     )
-    service.windows = [MAINTENANCE]
+    tell(maintenance=[MAINTENANCE])
     assert "disks" in betimes("maintenance", "list").out
     assert betimes("maintenance", "--json").json()[0]["running"] == [40]
-    service.machines = [node("here").model_copy(update={"maintenance": MAINTENANCE})]
+    tell(nodes=[node("here", maintenance=MAINTENANCE)])
     assert "Maintenance" in betimes("nodes").out
 
 
-def test_maintenance_can_be_tried(betimes: Call, service: Service) -> None:
+def test_maintenance_can_be_tried(betimes: Call, tell: Tell) -> None:
+    tell(what_if=WHAT_IF)
     betimes(
         "what-if", "--maintenance", "2096-11-27T18:00..20:00@a,b", "--maintenance", "2096-11-28..2096-11-29"
     )
-    (_, asked) = service.asked[0]
-    hours = [(each["to_at"] - each["from_at"]) / 3600.0 for each in asked["maintenance"]]
-    assert (hours, [each["nodes"] for each in asked["maintenance"]]) == ([2.0, 24.0], [["a", "b"], []])
+    windows = tell.asked[0][1].maintenance
+    hours = [(each.to_at - each.from_at) / 3600.0 for each in windows]
+    assert (hours, [each.nodes for each in windows]) == ([2.0, 24.0], [["a", "b"], []])
     said = betimes("what-if", "--maintenance", "18:00")
     assert said.code == 2
     assert "--maintenance 18:00: write two times, as in 18:00..20:00 or" in said.err
 
 
+@pytest.mark.usefixtures("nowhere")
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -411,45 +474,42 @@ def test_maintenance_can_be_tried(betimes: Call, service: Service) -> None:
         (("--from", "18:00", "--to", "20:00", "--nodes", ","), "--nodes ',': give names such as A,B"),
     ],
 )
-def test_what_is_no_window_is_refused(
-    betimes: Call, service: Service, given: tuple[str, ...], message: str
-) -> None:
+def test_what_is_no_window_is_refused(betimes: Call, given: tuple[str, ...], message: str) -> None:
     said = betimes("maintenance", "add", *given)
     assert (said.code, said.out) == (2, "")
     assert message in said.err
-    assert service.asked == []
 
 
-def test_the_best_other_member_is_the_one_with_the_best_score(betimes: Call, service: Service) -> None:
+def test_the_best_other_member_is_the_one_with_the_best_score(betimes: Call, tell: Tell) -> None:
     scores: dict[str, float | None] = {"fifo": 20.0, "easy": 30.0, "sjf": 10.0, "lost": None}
     selection = PORTFOLIO.selections[0].model_copy(update={"member": "sjf", "score": 10.0, "scores": scores})
-    service.selections = [selection]
+    tell(portfolio=PORTFOLIO.model_copy(update={"selections": [selection]}))
     assert "easy 30" in betimes("portfolio").out
-    service.selections = [selection.model_copy(update={"smallest_wins": True})]
+    smallest = selection.model_copy(update={"smallest_wins": True})
+    tell(portfolio=PORTFOLIO.model_copy(update={"selections": [smallest]}))
     assert "fifo 20" in betimes("portfolio").out
 
 
-def test_portfolio(betimes: Call, service: Service) -> None:
+def test_portfolio(betimes: Call, tell: Tell) -> None:
+    tell(portfolio=PORTFOLIO)
     found = betimes("portfolio", "--last", "5")
     assert "odb/unicef/best decides, of portfolio:period=8" in found.out
     assert "oda/fifo/first 38.2" in found.out, "the best other"
     assert "1.6 (3)" in found.out, "of the jobs that have finished"
-    service.selections = []
+    tell(portfolio=PORTFOLIO.model_copy(update={"policy": "fifo", "selections": []}))
     assert "has selected nothing yet: it is no portfolio; `betimes policy set" in betimes("portfolio").out
-    service.selections = PORTFOLIO.selections
+    tell(portfolio=PORTFOLIO)
     assert betimes("portfolio", "--json").json()["selections"][0]["score"] == 41.5
-    assert service.asked == [("portfolio", 5), ("portfolio", 20), ("portfolio", 20)]
+    assert tell.asked == [("portfolio", 5), ("portfolio", 20), ("portfolio", 20)]
 
 
 def test_what_was_given_back_at_the_end_and_what_it_has_cost_is_said(
-    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    betimes: Call, tell: Tell, standing: Background, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found, here = (
-        Found("http://x", "", tmp_path),
-        Address("http://x", 2**22 + 1),
-    )  # no process has this number
-    monkeypatch.setattr("betimes.service.access.address.find_service", lambda **_: found)
+    # No process has this number.
+    here = Address(standing.url, 2**22 + 1)
     monkeypatch.setattr("betimes.service.access.address.read_address", lambda _: here)
+    tell(fleet=FLEET, give_back=given_back)
     first, *_ = betimes("down", "--release-all").out.splitlines()
     assert first == "Given back: c4-0 ($0.03); together $0.03. All machines of today: $0.5."
-    assert ("give_back", (None, True)) in service.asked
+    assert ("give_back", GiveBackSpec(now=True), "ada") in tell.asked

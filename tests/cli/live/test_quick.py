@@ -12,8 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from betimes.cli import verbs
-from tests.cli.conftest import Call, Said
-from tests.cli.stand_in import Service
+from betimes.service.views.models import Page
+from tests.cli.conftest import Call, Said, Tell
+from tests.cli.live.test_submit import tell_promise
+from tests.cli.views import event, health, job, listed, quote, story
 from tests.service.serving import Background, Serving
 
 HEAVY = ("numpy", "pydantic", "httpx", "typer", "click", "rich", "http.client", "dataclasses", "platformdirs")
@@ -112,18 +114,24 @@ WORDS = (
 @given(st.sampled_from(["jobs", "submit", "job", "events"]), st.lists(st.sampled_from(WORDS), max_size=6))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_quick_call_asks_what_the_same_call_by_typer_does(
-    betimes: Call, service: Service, name: str, words: list[str]
+    betimes: Call, tell: Tell, name: str, words: list[str]
 ) -> None:
     if "--watch" in words:
         return
     call = [name, *words, *(["--", "true"] if name == "submit" and "--" not in words else [])]
-    service.asked.clear()
-    quick = betimes(*call)
-    asked = [*service.asked]
-    service.asked.clear()
+    tell_promise(tell, quote())
+    tell(jobs=listed(job()), job=story(job()), events=Page(items=[event()]), health=health())
+
+    def asked() -> tuple[Said, list[tuple[object, ...]]]:
+        """What it left behind, and what it asked; the key of a submission is made up each time."""
+        tell.asked.clear()
+        said = betimes(*call)
+        return said, [one[:-1] if one[0] == "submit" else one for one in tell.asked]
+
+    quick = asked()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(verbs, "quick", lambda _: None)
-        assert (betimes(*call), service.asked) == (quick, asked)
+        assert asked() == quick
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from betimes.errors import Conflict
 from betimes.foresight.tuning import Front
-from betimes.service.views.models import Proposal, Reason
-from tests.cli.conftest import Call
-from tests.cli.stand_in import NOW, Service, searching, tuned
+from betimes.service.tuning.view import SearchView, TuningView
+from betimes.service.views.models import PolicyView, Proposal, Reason, TuneSpec
+from tests.cli.conftest import Call, Tell
+from tests.cli.views import NOW
 from tests.service.tuning.fronts import front, policy
+
+IN_FORCE = PolicyView(policy="fifo", engine="pool", since_at=NOW - 3600.0)
 
 PROPOSAL = Proposal(
     point=1,
@@ -27,11 +31,34 @@ PROPOSAL = Proposal(
 )
 
 
-def test_the_service_searches_and_the_front_is_shown(betimes: Call, service: Service) -> None:
-    service.looks = [
-        searching(doing="searching", done=500, front=4, hypervolume=0.5),
-        searching(doing="judging"),
-    ]
+def searching(**fields: Any) -> TuningView:
+    asked = Reason(code="asked", text="asked for by ada")
+    given: dict[str, Any] = {"spec": TuneSpec(), "reason": asked, "begun_at": NOW - 5.0, "of": 1000}
+    return TuningView(search=SearchView(**{**given, **fields}))
+
+
+def tuned(**fields: Any) -> TuningView:
+    found = front()
+    given: dict[str, Any] = {"at": NOW - 60.0, "front": found, "in_force": found.baselines[0]}
+    return TuningView(**{**given, **fields})
+
+
+def tell_looks(tell: Tell, *looks: TuningView) -> None:
+    """Each look at the search finds the next of these, and the front after the last."""
+    left = iter(looks)
+    tell(tune=lambda spec, _: searching(spec=spec), tuning=lambda: next(left, tuned()))
+
+
+@pytest.fixture
+def found(tell: Tell) -> Tell:
+    """A search brings a front at once."""
+    tell_looks(tell)
+    return tell
+
+
+def test_the_service_searches_and_the_front_is_shown(betimes: Call, tell: Tell) -> None:
+    half = searching(doing="searching", done=500, front=4, hypervolume=0.5)
+    tell_looks(tell, half, searching(doing="judging"))
     words = (
         "--objective",
         "jct:avg",
@@ -46,15 +73,16 @@ def test_the_service_searches_and_the_front_is_shown(betimes: Call, service: Ser
         "tune", "--live", *words, "--jobs", "30", "--seed", "2", "--solver", "nsga2", "--sizes", "true"
     )
     assert (said.code, said.err) == (0, "")
-    asked = {
-        "objectives": ["jct:avg", "pred_err:p99"],
-        "evaluations": 50,
-        "budget_s": 20.0,
-        "jobs": 30,
-        "seed": 2,
-    }
-    assert service.asked[0] == ("tune", {**asked, "solver": "nsga2", "sizes": "true"})
-    assert [name for name, _ in service.asked[1:]] == ["tuning"] * 3
+    asked = TuneSpec(
+        objectives=["jct:avg", "pred_err:p99"],
+        evaluations=50,
+        budget_s=20.0,
+        jobs=30,
+        seed=2,
+        solver="nsga2",
+        sizes="true",
+    )
+    assert tell.asked == [("tune", asked, "ada"), ("tuning",), ("tuning",), ("tuning",)]
     lines = said.out.splitlines()
     assert any(line.split()[:2] == ["1", "PCS-balanced"] for line in lines)
     assert f"PCS-pred = {policy(2)}" in lines
@@ -79,30 +107,30 @@ def test_the_service_searches_and_the_front_is_shown(betimes: Call, service: Ser
     ],
 )
 def test_the_last_line_says_whether_a_point_is_better_than_what_is_in_force(
-    betimes: Call, service: Service, points: tuple[tuple[float, float], ...], last: str
+    betimes: Call, tell: Tell, points: tuple[tuple[float, float], ...], last: str
 ) -> None:
     found = front(points=points)
-    service.looks = [tuned(front=found, in_force=found.baselines[0])]
+    tell_looks(tell, tuned(front=found, in_force=found.baselines[0]))
     assert betimes("policy", "front").out.splitlines()[-1] == last
 
 
 def test_a_point_in_force_is_shown_with_its_reason_what_it_brings_and_what_it_gives_up(
-    betimes: Call, service: Service
+    betimes: Call, tell: Tell
 ) -> None:
     chosen = PROPOSAL.model_copy(update={"not_applied": None, "before": "fifo"})
-    service.in_force = service.in_force.model_copy(update={"policy": policy(1), "chosen": chosen})
+    tell(policy=IN_FORCE.model_copy(update={"policy": policy(1), "chosen": chosen}))
     lines = betimes("policy").out.splitlines()
     assert "A point of the front of 07:50, 10 min ago: 6 h have passed since the last time." in lines
     assert ["jct:avg", "2", "h", "60", "min"] in [line.split() for line in lines]
     assert lines[-1] == "It gives up nothing of these."
     worse = chosen.model_copy(update={"proposed": {**chosen.proposed, "pred_err:avg": 0.75}})
-    service.in_force = service.in_force.model_copy(update={"chosen": worse})
+    tell(policy=IN_FORCE.model_copy(update={"chosen": worse}))
     assert betimes("policy").out.splitlines()[-1] == "It gives up pred_err:avg 75.00%, not 50.00%."
 
 
 @pytest.mark.parametrize("width", [50, 60, 80])
 def test_the_front_fits_the_terminal(
-    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch, width: int
+    betimes: Call, found: Tell, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     lines = betimes("tune", "--live").out.splitlines()
@@ -116,23 +144,20 @@ def test_the_front_fits_the_terminal(
     assert betimes("policy", "front", "-o", "wide").out == wide
 
 
-def test_a_search_on_few_jobs_says_so(
-    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun = searching(note="only 3 jobs are there")
-    monkeypatch.setattr(service, "tune", lambda **_: begun)
+def test_a_search_on_few_jobs_says_so(betimes: Call, found: Tell) -> None:
+    found(tune=searching(note="only 3 jobs are there"))
     assert betimes("tune", "--live").err == "betimes: note: only 3 jobs are there\n"
 
 
-def test_the_front_as_json(betimes: Call, service: Service) -> None:
-    found = betimes("tune", "--live", "--json").json()
-    assert found["in_force"]["policy"] == "fifo"
-    assert Front.model_validate(found["front"]) == front()
-    assert service.asked[0] == ("tune", {"evaluations": 1000, "seed": 0, "solver": "spea2"})
+def test_the_front_as_json(betimes: Call, found: Tell) -> None:
+    answer = betimes("tune", "--live", "--json").json()
+    assert answer["in_force"]["policy"] == "fifo"
+    assert Front.model_validate(answer["front"]) == front()
+    assert found.asked[0] == ("tune", TuneSpec(evaluations=1000, seed=0, solver="spea2"), "ada")
 
 
 @pytest.mark.slow
-def test_the_front_in_files(betimes: Call, service: Service, tmp_path: Path) -> None:
+def test_the_front_in_files(betimes: Call, found: Tell, tmp_path: Path) -> None:
     assert betimes("tune", "--live", "--out", tmp_path / "out").code == 0
     assert Front.read(tmp_path / "out") == front()
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"front.html", "front.svg", "front.png"}
@@ -155,29 +180,39 @@ def test_tuning_again_is_asked_for_strictly(
     assert not (tmp_path / "state").exists()
 
 
-def test_ctrl_c_ends_the_search_with_the_front_so_far(betimes: Call, service: Service) -> None:
-    service.looks = [KeyboardInterrupt(), searching(stopping=True)]
+def test_ctrl_c_ends_the_search_with_the_front_so_far(
+    betimes: Call, tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    presses = [True, False]
+
+    def pause(_: float) -> None:
+        if not presses or presses.pop(0):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("betimes.cli.live.following.pause", pause)
+    tell_looks(tell)
+    tell(stop_tuning=searching(stopping=True))
     said = betimes("tune", "--live")
     assert (said.code, said.err) == (0, "betimes: note: asked to end with the front so far\n")
     assert "PCS-balanced" in said.out
-    assert [name for name, _ in service.asked] == ["tune", "tuning", "stop_tuning", "tuning", "tuning"]
-    service.looks = [KeyboardInterrupt(), KeyboardInterrupt()]
+    assert [name for name, *_ in tell.asked] == ["tune", "stop_tuning", "tuning"]
     assert betimes("tune", "--live").code == 130
 
 
-def test_a_search_that_brings_nothing_is_said(betimes: Call, service: Service) -> None:
-    service.looks = [tuned(problem="--budget 1e-06s: too short for one evaluation")]
+def test_a_search_that_brings_nothing_is_said(betimes: Call, tell: Tell) -> None:
+    tell_looks(tell, tuned(problem="--budget 1e-06s: too short for one evaluation"))
     said = betimes("tune", "--live")
     assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
     assert "too short for one evaluation" in said.err
-    service.looks = [searching(begun_at=NOW)]
+    tell_looks(tell, searching(begun_at=NOW))
     said = betimes("tune", "--live")
     assert said.code == 1
     assert "another search has taken the place of this one" in said.err
-    service.fails = [Conflict("no job has been submitted so far; submit some")]
+    tell(tune=Conflict("no job has been submitted so far; submit some"))
     assert betimes("tune", "--live").code == 2
 
 
+@pytest.mark.usefixtures("nowhere")
 @pytest.mark.parametrize(
     ("words", "part"),
     [
@@ -191,18 +226,17 @@ def test_a_search_that_brings_nothing_is_said(betimes: Call, service: Service) -
         (["--live", "--out", "/dev/null/x"], "--out"),
     ],
 )
-def test_what_does_not_go_together_is_refused(
-    betimes: Call, service: Service, words: list[str], part: str
-) -> None:
+def test_what_does_not_go_together_is_refused(betimes: Call, words: list[str], part: str) -> None:
     said = betimes("tune", *words)
-    assert (said.code, said.out, said.err.count("\n"), service.asked) == (2, "", 1, [])
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
     assert part in said.err
 
 
-def test_the_latest_front(betimes: Call, service: Service) -> None:
+def test_the_latest_front(betimes: Call, tell: Tell) -> None:
+    tell_looks(tell)
     assert "PCS-balanced" in betimes("policy", "front").out
     assert betimes("policy", "front", "--json").json()["front"]["jobs"] == 20
-    service.looks = [tuned(front=None, at=None, in_force=None)]
+    tell_looks(tell, tuned(front=None, at=None, in_force=None))
     said = betimes("policy", "front")
     assert (said.code, said.err) == (
         2,
@@ -210,8 +244,8 @@ def test_the_latest_front(betimes: Call, service: Service) -> None:
     )
 
 
-def test_what_is_proposed_is_shown_beside_what_is_in_force(betimes: Call, service: Service) -> None:
-    service.in_force = service.in_force.model_copy(update={"proposal": PROPOSAL})
+def test_what_is_proposed_is_shown_beside_what_is_in_force(betimes: Call, tell: Tell) -> None:
+    tell(policy=IN_FORCE.model_copy(update={"proposal": PROPOSAL}))
     lines = betimes("policy").out.splitlines()
     assert "Tuned again 07:50, 10 min ago: 6 h have passed since the last time." in lines
     cells = [line.split() for line in lines]
@@ -222,5 +256,5 @@ def test_what_is_proposed_is_shown_beside_what_is_in_force(betimes: Call, servic
     assert lines[-1] == "Not done by itself: jct:avg<=0.3x: it would be 3600, and the limit is 2160."
     assert json.loads(betimes("policy", "--json").out)["proposal"]["proposed"]["jct:avg"] == 3600.0
     unknown = PROPOSAL.model_copy(update={"in_force": None, "not_applied": None})
-    service.in_force = service.in_force.model_copy(update={"proposal": unknown})
+    tell(policy=IN_FORCE.model_copy(update={"proposal": unknown}))
     assert "some job never ends" in betimes("policy").out
