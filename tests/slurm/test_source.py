@@ -178,7 +178,10 @@ def test_a_restart_goes_on_and_ends_meanwhile_are_asked_of_accounting(tmp_path: 
             await until(lambda: _are(client, {2: "finished", 3: "failed", 4: "cancelled", 5: "running"}))
             told = events(service)
             assert [told.count((kind, 5)) for kind in ("submitted", "started")] == [1, 1]
-            assert "unknown" in str((await client.job(3)).job.reason)
+            lost = await client.job(3)
+            assert lost.job.reason is not None
+            assert (lost.job.reason.code, lost.runs[0].outcome) == ("lost", "lost")
+            assert "how it ended is unknown" in lost.job.reason.text
             assert (await client.job(2)).job.finished_at == pytest.approx(time.time() - 5.0, abs=5.0)
         assert slurm.fake.nothing_was_written
 
@@ -365,7 +368,7 @@ def test_a_quote_is_the_end_of_one_more_job(tmp_path: Path) -> None:
             assert found.finish_at == pytest.approx(time.time() + 2100.0, abs=10.0)
             assert (found.run_s, found.basis, found.job_id) == (300.0, "planned", None)
             assert found.reason is not None
-            assert "p0" not in found.reason.text
+            assert "needs 8 cores on nodes of partition batch" in found.reason.text
             other = await client.quote(
                 _asked(labels={"partition": "short", "nodes": "2"}, time_limit_s=300.0, array="1-9")
             )

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
+import httpx
 import pytest
+from starlette.types import ASGIApp
 
+from betimes.page.site import create_page
+from betimes.service.api.context import Context
+from betimes.service.runtime.service_backend import ServiceBackend
 from tests.cli.conftest import Call
 from tests.service.serving import PATIENCE_S
 from tests.slurm.test_source import ARRAY, Slurm, ago, shown, started, until, waiting, watching
+
+
+def _pages(backend: ServiceBackend, context: Context) -> ASGIApp:
+    return create_page(backend, context)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +38,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     up, stop = threading.Event(), threading.Event()
 
     async def story() -> None:
-        async with watching(folder, slurm) as (_, client):
+        async with watching(folder, slurm, page=_pages) as (_, client):
 
             async def promised() -> bool:
                 found = await shown(client)
@@ -111,7 +122,7 @@ def test_a_table_of_ends_as_it_is_first(betimes: Call) -> None:
     said = betimes("what-if", "--job", "9_1", "--time", "30m", "--nodes", "1")
     lines = [" ".join(line.split()) for line in said.out.splitlines()]
     assert lines[0] == "Job Name User Starts Done now Done then Difference"
-    assert "third[1]" in lines[2]
+    assert lines[2].startswith("9_1 third[1] ")
     assert "2.5 h earlier" in lines[2]
     assert "For the other 2 jobs nothing changes." in lines
     found = betimes("what-if", "--job", "9_1", "--time", "30m", "--json").json()
@@ -130,3 +141,63 @@ def test_what_cannot_be_asked(betimes: Call, words: list[str], error: str) -> No
     said = betimes("what-if", *words)
     assert said.code == 2
     assert error in said.err
+
+
+def test_elements_of_arrays_are_shown_as_slurm_shows_them(betimes: Call) -> None:
+    listed = betimes("jobs", "-o", "wide").out
+    assert [line.split()[0] for line in listed.splitlines()[2:]] == ["9_1", "3", "2"]
+    assert "on nodes of partition batch" in listed
+    assert "=yes" not in listed
+    assert betimes("job", "9_1").out.startswith("Job 9_1, third[1]: ")
+    said = betimes("what-if", "--cancel", "9_1")
+    assert any(line.split()[:2] == ["9_1", "third[1]"] for line in said.out.splitlines())
+    assert "second" not in said.out
+
+
+Page = Callable[[str], str]
+
+
+@pytest.fixture
+def page(betimes: Call) -> Iterator[Page]:
+    """The text of a page of the service, signed in."""
+    url = betimes("open", "--json").json()["url"]
+    with httpx.Client(base_url=url.partition("/enter")[0], follow_redirects=True) as client:
+        client.get(url)
+
+        def text(path: str) -> str:
+            answer = client.get(path)
+            assert answer.status_code == 200, answer.text
+            return answer.text
+
+        yield text
+
+
+def test_the_page_offers_nothing_that_is_refused(page: Page) -> None:
+    for path in ("/", f"/job/{ARRAY + 1}", "/?state=failed", "/machines", "/policy", "/what-if"):
+        text = page(path)
+        for word in (
+            ">Submit<",
+            "Submit one",
+            ">Cancel<",
+            ">Hold<",
+            "Add nodes",
+            "What would help",
+            'type="checkbox"',
+        ):
+            assert word not in text, (path, word)
+        assert ">What if<" in text
+        assert "=yes" not in text.replace("batch=yes</a>", "")
+    assert "<small>9_1</small>" in page("/?array=9")
+    assert "job 9_1</small>" in page(f"/job/{ARRAY + 1}")
+    effect = page(f"/what-if?cancel={ARRAY + 1}")
+    assert "<small>9_1</small>" in effect
+
+
+def test_the_expected_end_is_where_its_bar_has_it(betimes: Call, page: Page) -> None:
+    row = page("/").split('<tr id="row-3">')[1].split("</tr>")[0]
+    ends = re.findall(r'datetime="([^"]+)"', row)
+    found = betimes("job", "3", "--json").json()["job"]["estimate"]
+    expected_at = found["finish_median_at"] or found["finish_at"]
+    assert datetime.fromisoformat(ends[0].replace("Z", "+00:00")).timestamp() == pytest.approx(
+        expected_at, abs=5.0
+    )

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from betimes import __version__
 from betimes.printing import printable
+from betimes.service.spec.spelling import job_number
 from betimes.units import amount, gib, length, usd, within
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _environment() -> Environment:
         "usd": usd,
         "gib": gib,
     }
-    made.filters |= {"amount": amount}
+    made.filters |= {"amount": amount, "number": job_number}
     made.globals |= {"query": query, "version": __version__, "states": STATES}
     return made
 

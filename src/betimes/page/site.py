@@ -164,6 +164,8 @@ class Site:
         scheduler = self.reads.backend.scheduler
 
         def may(action: Action, owner: str | None = None) -> bool:
+            if scheduler.watches and action in ("steer", "operate"):
+                return False  # Slurm decides
             return session is not None and self.context.rights.may(session, action, owner)
 
         return render(
@@ -175,6 +177,7 @@ class Site:
             compiling=scheduler.ledger.policy if scheduler.stands_by else None,
             session=session,
             may=may,
+            watches=scheduler.watches,
             **values,
         )
 

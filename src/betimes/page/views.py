@@ -19,6 +19,7 @@ from betimes.service.runtime.queue_order import Place
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec.sbatch import command_line
+from betimes.service.spec.spelling import job_number
 from betimes.service.store.databases.schema import LIVE, OVER
 from betimes.service.views.models import By, EventView, JobFilter, JobView, Quote
 
@@ -85,7 +86,9 @@ async def queue(reads: PageReads, request: Request, session: Session) -> dict[st
         "given": given,
         "chosen": chosen,
         "standing": standing,
-        "rows": [(row, _bar(axis, now_at, row, ends[row.job.job_id])) for row in rows],
+        "rows": [
+            (row, _expected_at(reads, row), _bar(axis, now_at, row, ends[row.job.job_id])) for row in rows
+        ],
         "axis": axis,
         "following": following,
         "is_first": not after,
@@ -114,6 +117,12 @@ def _ends(reads: PageReads, row: QueueRow) -> Ends | None:
     if row.job.status.is_over:
         return None
     return reads.ends(row.job) if row.end is None else reads.from_now(row.end)
+
+
+def _expected_at(reads: PageReads, row: QueueRow) -> float | None:
+    """By when a job is done as likely as not, as its bar shows it; of a group its first job."""
+    ends = None if row.job.status.is_over else reads.ends(row.job)
+    return row.job.promised_finish_at if ends is None else ends[1]
 
 
 def _queue_axis(ends_at: Sequence[float], now_at: float) -> Axis:
@@ -145,7 +154,7 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
     wanted = request.query_params.get("run")
     level = shown.promised_level or LEVEL
     return {
-        "title": f"Job {shown.job_id}, {shown.name}",
+        "title": f"Job {job_number(shown.job_id)}, {shown.name}",
         "job": shown,
         "story": story,
         "command": command_line(story.spec.command),
@@ -162,7 +171,7 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
 async def others_job(reads: PageReads, number: int) -> dict[str, Any]:
     """A job as everybody sees it. Raises Unknown."""
     shown = await reads.listed(number)
-    return {"title": f"Job {number}, {shown.name}", "job": shown, "story": None, "dots": None}
+    return {"title": f"Job {job_number(number)}, {shown.name}", "job": shown, "story": None, "dots": None}
 
 
 async def helps(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
@@ -310,7 +319,7 @@ def _span(ahead_s: float) -> str:
 def _stretch(span: Span) -> Stretch:
     outcomes = {"exited": span.status if span.status in OVER else "finished", None: span.status}
     status = outcomes.get(span.outcome, span.outcome or span.status)
-    label = f"{span.job_id} {span.name}, {span.user}"
+    label = f"{job_number(span.job_id)} {span.name}, {span.user}"
     if span.is_moved:
         label += ", moved here"
     if span.grace is not None:

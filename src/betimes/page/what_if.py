@@ -17,6 +17,7 @@ from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.policies.registry import POLICIES
 from betimes.service.runtime.page_reads import PageReads
 from betimes.service.spec.spec_errors import faults_of
+from betimes.service.spec.spelling import job_number
 from betimes.service.views.models import WhatIfJob, WhatIfSpec, WhatIfView
 
 SAME_S = 1.0  # a job whose end moves by less ends as before
@@ -133,5 +134,11 @@ def _stretches(found: WhatIfView, before: bool) -> Iterator[tuple[str, Stretch]]
             status = "running" if start_at <= found.made_at else "queued"
             yield (
                 one.user,
-                Stretch(start_at, finish_at, one.job_id, status, f"{one.job_id} {one.name}, {one.user}"),
+                Stretch(
+                    start_at,
+                    finish_at,
+                    one.job_id,
+                    status,
+                    f"{job_number(one.job_id)} {one.name}, {one.user}",
+                ),
             )

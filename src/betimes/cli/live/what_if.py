@@ -162,7 +162,7 @@ def what_if(
         "add_nodes": _counts(add_nodes or ()),
         "remove_nodes": remove_node or [],
         "undrain_nodes": undrain or [],
-        "cancel": [_number(text) for text in cancel or ()],
+        "cancel": [_checked(text) for text in cancel or ()],
         "rent": rent or [],
         "maintenance": [_window(text) for text in maintenance or ()],
     }
@@ -182,6 +182,7 @@ def what_if(
         known = "--submit, --add-nodes, --remove-node, --undrain, --policy, --cancel, --job, --rent, --maintenance"
         raise InputError(f"what-if: no change is given; name one: {known}, --load")
     with connect(state) as service:
+        asked["cancel"] = resolve(service, asked["cancel"])
         if job is not None:
             asked["edit"] = [{"job_id": number, **changes} for number in resolve(service, [job])]
         found = service.what_if(asked)
@@ -206,11 +207,13 @@ def _limit(text: str | None) -> float | None:
         raise InputError(f"--time {text}: {error}") from None
 
 
-def _number(text: str) -> int:
-    """The number of a job. Raises InputError."""
-    if not text.isdecimal() or int(text) < 1:
-        raise InputError(f"--cancel {text}: give the number of a job, as in 41")
-    return int(text)
+def _checked(text: str) -> str:
+    """The number of a job, or of an element of an array. Raises InputError."""
+    import re
+
+    if not re.fullmatch(r"[1-9][0-9]{0,17}(_[0-9]{1,9})?", text):
+        raise InputError(f"--cancel {text}: give the number of a job, as in 41 or 41_3")
+    return text
 
 
 def _window(text: str) -> dict[str, Any]:
@@ -317,6 +320,7 @@ def _difference(seconds: float) -> str:
 
 def _row(one: WhatIfJob, at_now: float, is_cancelled: bool) -> list[str]:
     from betimes.cli.render.times import clock
+    from betimes.service.spec.spelling import job_number
 
     def text(at: float | None) -> str:
         return "never" if at is None else clock(at, at_now)
@@ -325,7 +329,7 @@ def _row(one: WhatIfJob, at_now: float, is_cancelled: bool) -> list[str]:
     if one.finish_at is not None and one.finish_before_at is not None:
         difference = _difference(one.finish_at - one.finish_before_at)
     return [
-        f"{one.job_id}",
+        job_number(one.job_id),
         one.name,
         one.user,
         "" if is_cancelled else text(one.start_at),

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from betimes.cli.render.times import both, clock, sentence
+from betimes.service.spec.spelling import job_number
 from betimes.units import length, usd, within
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def standing(statuses: Iterable[str]) -> str:
 
 def against_promise(job: JobView, at_now: float) -> str:
     """The end of a job, and its difference from the first promise: one line."""
-    text = f"Job {job.job_id}, {job_name(job)}: {job.status}"
+    text = f"Job {job_number(job.job_id)}, {job_name(job)}: {job.status}"
     if job.finished_at is not None:
         text += f" at {clock(job.finished_at, at_now)}"
         at = job.promised_finish_at if job.promised_median_at is None else job.promised_median_at

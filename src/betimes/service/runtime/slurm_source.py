@@ -33,6 +33,7 @@ from betimes.service.scheduling.node import DRAINING, UP
 from betimes.service.scheduling.observed import Element
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.spelling import ELEMENTS, job_number
 from betimes.slurm.commands import Commands
 from betimes.slurm.doctor import SLOW_S, sight
 from betimes.slurm.jobs import SlurmJob, parts_of
@@ -48,8 +49,6 @@ OLD_S = 900.0
 """A picture that is older promises nothing."""
 MOST_NUMBER = (1 << 26) - 1
 """Slurm's largest number of a job, those of federations aside."""
-ELEMENTS = 100_000_000
-"""Element 3 of array 4711 has the number 471100000003 here: no number of Slurm's is as large."""
 _MOST_NAME = 100
 A_MOMENT_S = 0.02
 _ENDED: dict[str, Literal["finished", "failed", "cancelled"]] = {
@@ -277,7 +276,7 @@ class SlurmSource:
 
     def _ends_of(self, gone: Iterable[int]) -> dict[int, SlurmEnd]:
         """How jobs ended that are shown no more, as accounting has it; those it does not have are left out."""
-        ids = {_id_of(number): number for number in gone}
+        ids = {job_number(number): number for number in gone}
         try:
             text = self._looks.commands.ends(list(ids))
         except SlurmError as error:
@@ -301,7 +300,7 @@ class SlurmSource:
                 if end is not None and end.started_at is not None and job.run is None:
                     places = [(next(iter(scheduler.ledger.nodes)), job.spec.max_units)]
                     observed.started(number, places, end.started_at)
-                how, at, text = ("failed", scheduler.now_at, _UNKNOWN) if end is None else end.as_event
+                how, at, text = ("lost", scheduler.now_at, _UNKNOWN) if end is None else end.as_event
                 observed.ended(number, how, at, text)
             elif job.run is not None and (seen.waits or seen.submit_at > (job.run.started_at or math.inf)):
                 observed.ended(number, "requeued", seen.submit_at, "Slurm has requeued it")
@@ -399,12 +398,6 @@ def _read_ends(text: str) -> Iterable[tuple[str, SlurmEnd]]:
         if found is not None:
             started = float(found[3]) if re.fullmatch(r"\d{1,11}", found[3], re.ASCII) else None
             yield found[1], SlurmEnd(found[2], started, float(found[4]))
-
-
-def _id_of(number: int) -> str:
-    """Slurm's id of a job's number."""
-    base, index = divmod(number, ELEMENTS)
-    return str(index) if base == 0 else f"{base}_{index}"
 
 
 def _take_nodes(scheduler: Scheduler, machines: Machines) -> None:

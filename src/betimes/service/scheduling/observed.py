@@ -150,13 +150,14 @@ class ObservedJobs(Part):
     def ended(
         self,
         number: int,
-        how: Literal["finished", "failed", "cancelled", "requeued"],
+        how: Literal["finished", "failed", "cancelled", "lost", "requeued"],
         ended_at: float,
         text: str,
     ) -> None:
-        """A job is seen to be over since an instant, or to wait again."""
+        """A job is seen to be over since an instant, or to wait again; lost: how it ended is unknown."""
         state, job = self._state, self._state.ledger.jobs[number]
-        why, run, now_at = reason("observed", text), job.run, self._state.now_at
+        is_lost = how == "lost"
+        why, run, now_at = reason("lost" if is_lost else "observed", text), job.run, self._state.now_at
         ended_at = min(ended_at, now_at)
         if run is not None:
             began_at = run.started_at or ended_at
@@ -167,7 +168,7 @@ class ObservedJobs(Part):
                 return
             state.note_run(
                 job,
-                Ended(of, ended_at, None, why="stopped", message=text),
+                Ended(of, ended_at, None, why="lost" if is_lost else "stopped", message=text),
                 how,
                 ended_at=ended_at,
                 ran_s=ran_s,
@@ -177,7 +178,7 @@ class ObservedJobs(Part):
                 "slurm",
                 number,
                 number=run.number,
-                outcome="stopped",
+                outcome="lost" if is_lost else "stopped",
                 exit_code=None,
                 signal=None,
                 message=text,
@@ -188,5 +189,7 @@ class ObservedJobs(Part):
         if how == "requeued":
             self._engine.engine.lose(number, state.now_s)
             state.log("requeued", "slurm", number, reason=why, account=self._engine.account_row(number))
-        else:  # one that has not run can only have been cancelled
-            self._jobs.end(job, how if run is not None else "cancelled", why, "slurm")
+        elif run is None:  # it can only have been cancelled
+            self._jobs.end(job, "cancelled", why, "slurm")
+        else:
+            self._jobs.end(job, "failed" if is_lost else how, why, "slurm")

@@ -10,6 +10,8 @@ import signal as signals
 from collections.abc import Sequence
 from typing import Any
 
+from betimes.service.spec.spelling import job_number
+
 CODES = {
     "compiling": "the policy in force is still being compiled",
     "held": "a user holds it",
@@ -167,8 +169,8 @@ def failed(why: str, code: int | None, signal: int | None, message: str | None) 
 def named(numbers: Sequence[int]) -> str:
     """A few jobs by their numbers."""
     if len(numbers) == 1:
-        return f"job {numbers[0]}"
-    return "jobs " + ", ".join(map(str, numbers[:5])) + (" and others" if len(numbers) > 5 else "")
+        return f"job {job_number(numbers[0])}"
+    return "jobs " + ", ".join(map(job_number, numbers[:5])) + (" and others" if len(numbers) > 5 else "")
 
 
 def _how(code: int | None, signal: int | None) -> str:

@@ -24,6 +24,7 @@ from betimes.service.scheduling.reasons import compiling, named, reason
 from betimes.service.scheduling.shares import Standing
 from betimes.service.scheduling.state import SchedulerState, most
 from betimes.service.scheduling.waiting_for import lacks
+from betimes.service.spec.spelling import job_number
 from betimes.units import instant
 
 NAMES = ("GPU", "core", "GiB of memory")
@@ -190,7 +191,7 @@ class WaitReasons:
         if first is None:
             return reason("queue-empty", "no job is queued")
         found = self.why(self._state.ledger.jobs[first])
-        text = f"job {first} is next: {found['text']}"
+        text = f"job {job_number(first)} is next: {found['text']}"
         return reason(found["code"], text, **{**found["evidence"], "job": first})
 
     def _until_they_leave(self, job: Job) -> dict[str, Any]:
@@ -275,14 +276,13 @@ class WaitReasons:
                 there.setdefault(family if asked.unit.by_family else "", []).append((room, demand))
         if not there:
             return _Lack("no-family")
-        labels = " and ".join(as_texts(asked.required))
         fits = sum(most(room, demand, units) for some in there.values() for room, demand in some) >= units
         (missing, at, left), family = min((_missing(some, units), family) for family, some in there.items())
         if missing > 0 and not fits:
             amount, needed, spare = (each / PER_UNIT[at] for each in (missing, missing + left, left))
             name = f"{NAMES[at]}{'s' if needed != 1 and at < 2 else ''}"
             if asked.required:
-                name += f" on nodes with {labels}"
+                name += f" on {self._nodes_with(asked.required)}"
             if family:
                 name += f" on family {family}"
             text = f"needs {needed:g} {name}" + (f", {spare:g} free" if left else "")
@@ -296,8 +296,16 @@ class WaitReasons:
             return _Lack("no-room", text, {"missing": few, "resource": "unit"})
         if not fits:
             text = "enough is free in total, but no single node has all that it needs"
-            return _Lack("no-room", f"{text} and {labels}" if labels else text)
+            if asked.required:
+                text += f", of the {self._nodes_with(asked.required)}"
+            return _Lack("no-room", text)
         return None
+
+    def _nodes_with(self, required: Labels) -> str:
+        """The nodes that have these labels, in words; in Slurm a label is a partition."""
+        if self._engine.watches:
+            return f"nodes of partition {' and '.join(name for name, _ in required)}"
+        return f"nodes with {' and '.join(as_texts(required))}"
 
     def _free_for(self, required: Labels) -> dict[str, Amounts]:
         """Free amounts of the nodes that take work and have these labels, by name."""
@@ -309,6 +317,8 @@ class WaitReasons:
         nodes, required = self._state.ledger.nodes, job.spec.required
         there = [nodes[name].machine.labels for name in self.free]
         text = why_none_suits(required, there, "node that is up", "those that are up")
+        if self._engine.watches:
+            text = f"none of the {self._nodes_with(required)} takes jobs now"
         booting = [name for name in self._booting if suits(nodes[name].machine.labels, required)]
         if booting:
             outlook, evidence = self._outlook(job)
@@ -343,7 +353,7 @@ class WaitReasons:
         outlook, evidence = self._outlook(job)
         first = self._first
         if first is not None and first != job.job_id:
-            text = f"job {first} is next under {policy}{outlook}"
+            text = f"job {job_number(first)} is next under {policy}{outlook}"
             return reason("turn", text, **self._evidence, **evidence, job=first)
         if claiming:
             text = f"what is free is kept for {named(claiming)}, for which other jobs are preempted{outlook}"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 MOST_CHARACTERS = 65_536  # of any text
+ELEMENTS = 100_000_000
+"""Of an array in Slurm: element 3 of array 4711 has the number 471100000003, as no job there has one so large."""
 CLUSTERS = ("all", "betimes")  # the names by which Slurm's --clusters may mean the one service
 _WIDTH = r"(?P<least>[0-9]{1,9})(?:-(?P<most>[0-9]{1,9}))?"
 
@@ -89,6 +91,12 @@ def parse_begin(text: str, now_s: float | None = None) -> float:
     at = now.replace(hour=clock.hour, minute=clock.minute, second=clock.second, microsecond=0)
     later = named[1] == "tomorrow" if named else at <= now
     return (at + timedelta(days=later)).timestamp()
+
+
+def job_number(number: int) -> str:
+    """The number of a job as people read it: `41`, and of an element of an array in Slurm `4711_3`."""
+    array, index = divmod(number, ELEMENTS)
+    return f"{array}_{index}" if array else f"{number}"
 
 
 class Spelling(NamedTuple):

@@ -101,9 +101,10 @@ def _show(
     from betimes.cli.live.events import EVENT_COLUMNS, event_row, worth_a_line
     from betimes.cli.render.jobs import job_name, option_pairs
     from betimes.cli.render.tables import say, show, show_pairs
+    from betimes.service.spec.spelling import job_number
 
     one = story.job
-    say(f"Job {one.job_id}, {job_name(one)}: {_where_it_stands(one, at_now)}")
+    say(f"Job {job_number(one.job_id)}, {job_name(one)}: {_where_it_stands(one, at_now)}")
     show_pairs([*_state(one, story, at_now), *_asked(story), *(("note", note) for note in notes)])
     if helped is not None and (helped.helps or helped.not_tried):
         say("", "What would help", *map(_help_line, helped.helps))

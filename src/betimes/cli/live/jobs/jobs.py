@@ -215,6 +215,7 @@ def rows(found: Sequence[JobView], at_now: float) -> list[list[str]]:
     """The cells of `COLUMNS`, a row a job."""
     from betimes.cli.render.jobs import job_name
     from betimes.cli.render.times import both, sentence
+    from betimes.service.spec.spelling import job_number
     from betimes.units import length
 
     users, classes = {job.user for job in found}, {job.qos for job in found}
@@ -225,7 +226,7 @@ def rows(found: Sequence[JobView], at_now: float) -> list[list[str]]:
             done = job.estimate.finish_median_at or job.estimate.finish_at
         table.append(
             [
-                str(job.job_id),
+                job_number(job.job_id),
                 job_name(job),
                 job.user if len(users) > 1 else "",
                 job.qos if len(classes) > 1 else "",

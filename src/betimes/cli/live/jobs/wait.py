@@ -87,6 +87,7 @@ def say_and_judge(over: Sequence[JobView], *, silent: bool) -> None:
     from betimes.cli.render.jobs import against_promise
     from betimes.cli.render.tables import say
     from betimes.cli.render.times import now
+    from betimes.service.spec.spelling import job_number
 
     if not silent:
         say(*(against_promise(job, now()) for job in over))
@@ -94,9 +95,8 @@ def say_and_judge(over: Sequence[JobView], *, silent: bool) -> None:
     if wrong:
         first = wrong[0]
         others = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        raise BetimesError(
-            f"job {first.job_id} {_ended(first)}{others}; `betimes job {first.job_id}` shows more"
-        )
+        which = job_number(first.job_id)
+        raise BetimesError(f"job {which} {_ended(first)}{others}; `betimes job {which}` shows more")
 
 
 def _ended(job: JobView) -> str:
