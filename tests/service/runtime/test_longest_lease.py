@@ -155,6 +155,21 @@ def test_a_job_that_is_longer_than_a_lease_and_fits_no_owned_machine_is_refused(
     play(tmp_path, policy, LIMITS, test)
 
 
+def test_a_machine_at_once_is_refused_to_a_job_that_is_longer_than_a_lease(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        said = (
+            r"it may take 46.2 min, and a rented machine takes jobs of at most 46 min \(--longest-lease\), and it asks "
+            r"for one at once. State a shorter time, leave --rent now out, or ask for longer leases"
+        )
+        at_once = spec(LONGEST_S + 10.0, cpu=1.0, rent="now")
+        with pytest.raises(Refused, match=said):
+            await house.backend.submit([at_once], "ann")
+        with pytest.raises(Refused, match=said):
+            await house.backend.quote(at_once, "ann")
+
+    play(tmp_path, "njw", LIMITS, test)
+
+
 @pytest.mark.parametrize("policy", ["odb", "no-packing:period=60"])
 def test_a_promise_counts_on_no_lease_that_ends_too_early_later_on(tmp_path: Path, policy: str) -> None:
     """The only machine that may be rented is free again when its lease is too short."""

@@ -151,23 +151,28 @@ class Leases(Part):
         self._limits, self._nodes, self._rentals = limits, nodes, rentals
 
     def refuses(self, spec: JobSpec, user: str) -> None:
-        """A job that is longer than the lease of any machine, and that no owned one holds."""
+        """A job that is longer than the lease of any machine, and asks for one at once or fits no owned one."""
         why = self.why_too_long(spec, user)
         if why is None:
             return
+        if spec.rent == "now":
+            rest = ", and it asks for one at once. State a shorter time, leave --rent now out, or ask for longer leases"
+        elif not self._is_held_by_owned(spec):
+            rest = "; no owned machine holds it. State a shorter time, or ask for longer leases"
+        else:
+            return
+        raise Refused(why + rest, "estimate_s" if spec.time_limit_s is None else "time_limit_s")
+
+    def _is_held_by_owned(self, spec: JobSpec) -> bool:
         nodes = self._state.ledger.nodes.values()
         owned = Counter(node.shape for node in nodes if node.rented_at is None and node.status != LOST)
-        if owned and spec.rent != "now":
-            try:
-                check_nodes(spec, owned, self._engine.kind or "pool")
-            except Refused:
-                pass
-            else:
-                return
-        field = "estimate_s" if spec.time_limit_s is None else "time_limit_s"
-        raise Refused(
-            f"{why}; no owned machine holds it. State a shorter time, or ask for longer leases", field
-        )
+        if not owned:
+            return False
+        try:
+            check_nodes(spec, owned, self._engine.kind or "pool")
+        except Refused:
+            return False
+        return True
 
     def why_too_long(self, spec: JobSpec, user: str) -> str | None:
         """Why no rented machine takes a job, by its length; null: one may, or there is no cloud."""
