@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class SimulationFlags:
     """Flags as given: `spread_flags` makes them those of a verb, `options` what the engines take."""
 
-    file: options.File
+    file: options.File = ""
     units: options.Units = None
     cluster: options.Cluster = None
     engine: options.Engine = "auto"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,9 +18,10 @@ from betimes.service.runtime.slurm_source import KIND, Names, Observation, Slurm
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.startup.config import ServiceConfig
 from betimes.slurm.commands import Commands
+from betimes.slurm.history import read_history
 from betimes.slurm.picture import Looks
 from betimes.slurm.queue import POLICY, queue_of
-from betimes.workload import Workload, read_trace
+from betimes.workload import Workload
 
 COMPILED_S = 0.2  # between two looks whether the policy is compiled
 
@@ -79,10 +79,7 @@ def _learned(looks: Looks, config: ServiceConfig, names: Names) -> tuple[bytes, 
     """The model of promises of the jobs of accounting, and how many these are."""
     picture = looks.look()
     cluster = queue_of(picture, looks.machines(picture)).cluster
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "sacct"
-        path.write_text(looks.commands.history(picture.at - config.history_s), encoding="utf-8")
-        history = _named(read_trace(path, "sacct", on_bad_rows="skip"), names)
+    history = _named(read_history(looks.commands, picture.at - config.history_s), names)
     learned = learn(history, POLICY, cluster=cluster, level=config.level, on_wide="drop")
     for job_id in list(learned.model.run_times.active):
         learned.model.forget(job_id)
