@@ -15,6 +15,7 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from tools.set_up import SECTIONS, pinned
 
@@ -44,12 +45,12 @@ def main() -> int:
         print(f"Run `PYTHON=python{oldest} make lock`.", file=sys.stderr)
         return 1
     papers = tomllib.loads((ROOT / "papers" / "pyproject.toml").read_text())["project"]
-    of_papers = [each for each in papers["dependencies"] if each != project["name"]]
-    run_time = [*project["dependencies"], *of_papers, *settings["dependency-groups"]["set-up"]]
-    development = [*run_time, *project["optional-dependencies"]["dev"]]
+    of_papers = [each for each in papers["dependencies"] if not each.startswith(f"{project['name']}[")]
+    run_time = [*asked_for(project, "all"), *of_papers, *settings["dependency-groups"]["set-up"]]
+    development = [*run_time, *asked_for(project, "dev")]
     wanted = [
         *development,
-        *project["optional-dependencies"]["ray"],
+        *asked_for(project, "ray"),
         *settings["dependency-groups"]["ray-tune"],
     ]
     with tempfile.TemporaryDirectory(prefix="betimes-lock-") as folder:
@@ -79,6 +80,16 @@ def main() -> int:
         print(f"  {'-' if pin in before else '+'} {pin}")
     print(f"==> {LOCK.name}: " + ", ".join(f"{len(section)} of {part}" for part, section in sections.items()))
     return 0
+
+
+def asked_for(project: dict[str, Any], *extras: str) -> list[str]:
+    """What the project asks for with these extras, which may name others of it, as `betimes[simulate]` does."""
+    wanted = list[str](project["dependencies"])
+    for extra in extras:
+        for each in project["optional-dependencies"][extra]:
+            own = re.fullmatch(rf"{project['name']}\[(.+)\]", each)
+            wanted += asked_for(project, *own[1].split(",")) if own else [each]
+    return list(dict.fromkeys(wanted))
 
 
 def _resolved(pip: list[str], arguments: list[str]) -> dict[str, str]:

@@ -32,7 +32,7 @@ from betimes.service.spec.job_spec import MOST_UNITS, JobSpec
 from betimes.service.spec.spelling import SPELLINGS
 from betimes.workload.generators.registry import GENERATORS, named
 from betimes.workload.readers.registry import FAMILIES, FORMATS
-from betimes.workload.speedup import FORMULAS
+from betimes.workload.speedup_formulas import FORMULAS
 from tools import pictures, reference_clusters, reference_live, reference_python
 from tools.job_fields import SPELT, meaning
 

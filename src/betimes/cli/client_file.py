@@ -24,6 +24,7 @@ MODULES = (
     *(
         "__init__.py",
         "errors.py",
+        "extras.py",
         "files.py",
         "lazy.py",
         "printing.py",
@@ -79,7 +80,7 @@ from betimes.cli.client_file import main
 
 sys.exit(main(os.path.basename(sys.argv[0]), sys.argv[1:]))
 """
-_FULL = "it needs all of Betimes, which this file is not: pip install betimes"
+_FULL = "it needs all of Betimes, which this file is not: pip install 'betimes[all]'"
 
 
 def client_file(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from betimes.cli import verbs
 from betimes.cli.live.following import INTERRUPTED, Left
 from betimes.errors import BetimesError
+from betimes.extras import explained
 from betimes.printing import report
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def main(arguments: Sequence[str] | None = None, run: Callable[[list[str]], int]
         return _fail(str(error), error.exit_code)
     except MemoryError:
         return _fail("there is not enough memory; take fewer jobs (--jobs N) or --processes 1", FAILED)
+    except ModuleNotFoundError as error:
+        return _fail(explained(error).args[0], FAILED)
     except Exception as error:
         if "typer" in sys.modules:
             from typer import TyperException

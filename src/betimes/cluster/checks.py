@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Number, Real
 from pathlib import Path
 from typing import cast
-
-import numpy as np
 
 from betimes.errors import ClusterError
 from betimes.text_file import read_text
@@ -17,7 +16,7 @@ MOST_USD_PER_H = 1e9
 
 def check_amount(field: str, value: object, most: float, *, above: float | None = None) -> None:
     """A number from 0 to `most`, or, where `above` is given, one above that."""
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    number = isinstance(value, Real) and not isinstance(value, bool)
     # Not converted first: an int of any length compares with a float but need not fit one. NaN is in no range.
     if not number or not (0 if above is None else above) <= cast(float, value) <= most or value == above:
         wanted = f"from 0 to {most:.0f}" if above is None else f"above {above:g}, to {most:.0f}"
@@ -35,7 +34,7 @@ def check_whole(field: str, value: object, least: int, most: int, what: str = ""
 
 def is_whole(value: object) -> bool:
     """Whether a value is a whole number, of Python or NumPy."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def family_of(type_: str) -> str:
@@ -58,7 +57,7 @@ def shown(value: object) -> str:
     # Python refuses to write out an int of thousands of digits.
     if isinstance(value, int) and abs(value) > 10**18:
         return "a number of 19 digits or more"
-    text = repr(value.item() if isinstance(value, np.generic) else value)
+    text = str(value) if isinstance(value, Number) else repr(value)  # not np.float64(0.5)
     return text if len(text) <= 50 else text[:46] + " ..."
 
 

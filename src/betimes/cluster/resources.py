@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+if TYPE_CHECKING:  # NumPy is imported where it is used: clients, which have none, check demands
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 Amounts = tuple[int, int, int]  # thousandths of GPUs, thousandths of cores, MiB
 
@@ -31,6 +33,8 @@ _RELATIVE, _ABSOLUTE = 1e-12, 1e-9
 
 def whole_capacity(natural: ArrayLike) -> NDArray[np.int64]:
     """GPUs, cores and GiB (..., 3) of at most `MOST` each as whole numbers, rounded down."""
+    import numpy as np
+
     scaled = np.asarray(natural, np.float64) * PER_UNIT
     return np.floor(scaled * (1.0 + _RELATIVE) + _ABSOLUTE).astype(np.int64)
 
@@ -39,6 +43,8 @@ def whole_demand(natural: ArrayLike) -> NDArray[np.int64]:
     """GPUs, cores and GiB (..., 3) as whole numbers, rounded up: above 0 where something is needed at all.
     Demands beyond every node are cut to one that still is.
     """
+    import numpy as np
+
     scaled = np.minimum(np.asarray(natural, np.float64), 2.0 * MOST) * PER_UNIT
     rounded = np.ceil(scaled * (1.0 - _RELATIVE) - _ABSOLUTE)
     return np.maximum(rounded, scaled > 0).astype(np.int64)
@@ -63,6 +69,8 @@ def multiples_within(natural: ArrayLike, capacity: NDArray[np.int64], most: Arra
 
     Multiples are rounded up, not the demand: eight eighths of a GPU fit into one.
     """
+    import numpy as np
+
     needed = np.asarray(natural, np.float64)
     with np.errstate(divide="ignore", over="ignore"):
         room = (capacity + _ABSOLUTE) / (needed * PER_UNIT * (1.0 - _RELATIVE))
@@ -78,6 +86,8 @@ GIB_A_CORE = 4.0
 
 def charge_of(gpu: ArrayLike, cpu: ArrayLike, memory_gib: ArrayLike) -> NDArray[np.float64]:
     """The weight of an amount in a user's share, in cores: its largest part, a GPU as 8 cores and 4 GiB as one core."""
+    import numpy as np
+
     parts = np.maximum(np.asarray(gpu, np.float64) * CORES_A_GPU, np.asarray(cpu, np.float64))
     return np.maximum(parts, np.asarray(memory_gib, np.float64) / GIB_A_CORE)
 

@@ -12,8 +12,6 @@ here: `cap_first_violation` (the published code) and `cap_largest` (the paper's 
 
 from __future__ import annotations
 
-import difflib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,16 +21,10 @@ from numpy.typing import NDArray
 
 from betimes.errors import CurveError, did_you_mean
 from betimes.workload.small_table import Row, SmallTable
+from betimes.workload.speedup_formulas import FORMULAS, LINEAR, parse_formula
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-LINEAR = "linear"
-FORMULAS = {
-    "linear": "speed-up g on g units",
-    "amdahl": "amdahl:F, a fraction F (0 to 1) of the work is serial: g / (F g + 1 - F)",
-    "power": "power:A, speed-up g ** A with an exponent A from 0 to 1",
-}
 
 # Columns of a file of measured curves, by whichever name it has.
 _UNITS = ("num_gpus", "units")
@@ -175,21 +167,15 @@ def cap_largest(row: FloatArray, demand: int, zeta_min: float) -> int:
 def formula_row(name: str, widest: int) -> FloatArray | None:
     """The row of a formula's name on 0..widest units; None where the name is not a formula's.
 
-    Raises CurveError where it plainly tries to be one: its parameter is bad, or its family is nearly right.
+    Raises CurveError as `parse_formula` does.
     """
-    family, colon, text = name.partition(":")
-    if family not in FORMULAS:
-        near = difflib.get_close_matches(family.lower(), list(FORMULAS), n=1, cutoff=0.7)
-        if colon and near and _is_number(text):
-            raise CurveError(f"no speed-up formula {family!r} in {name!r}; did you mean '{near[0]}:{text}'?")
+    formula = parse_formula(name)
+    if formula is None:
         return None
+    family, parameter = formula
     if family == LINEAR:
-        if colon:
-            raise CurveError(f"curve {name!r}: linear takes no parameter; write 'linear'")
         return linear_row(widest)
-    if not _is_number(text) or not 0.0 <= float(text) <= 1.0:
-        raise CurveError(f"curve {name!r}: expected {FORMULAS[family]}")
-    return amdahl_row(float(text), widest) if family == "amdahl" else power_row(float(text), widest)
+    return amdahl_row(parameter, widest) if family == "amdahl" else power_row(parameter, widest)
 
 
 def linear_row(widest: int) -> FloatArray:
@@ -212,13 +198,6 @@ def _tidy(row: FloatArray) -> FloatArray:
     row[0], row[1] = 0.0, 1.0
     # A formula may fall by one rounding error where it is almost flat; a row must not.
     return np.maximum.accumulate(row)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 def read_curves(path: str | Path) -> dict[str, FloatArray]:

@@ -24,11 +24,10 @@ from pydantic import (
 
 from betimes.cluster.labels import KEY_PATTERN, MOST_LABELS, VALUE_PATTERN, Labels, labels_of, parse_labels
 from betimes.cluster.resources import UnitDemand
-from betimes.cluster.tasks import PACK, SPREAD
 from betimes.errors import ClusterError, CurveError
 from betimes.service.spec.family_demand import Amount, FamilyDemand
 from betimes.service.spec.spelling import MOST_CHARACTERS, RESOURCE
-from betimes.workload.speedup import LINEAR, formula_row
+from betimes.workload.speedup_formulas import LINEAR, parse_formula
 
 MOST_ARGUMENTS = 4096
 MOST_ELEMENTS = 100_000  # of an array
@@ -66,7 +65,9 @@ def _whole(value: object) -> object:
 def _tasks(value: object) -> object:
     """The choice of units a task, with one message for all invalid ones."""
     given = _whole(value)
-    if (isinstance(given, str) and given in TASKS) or (type(given) is int and 1 <= given <= MOST_UNITS):
+    if (isinstance(given, str) and given in TASK_CHOICES) or (
+        type(given) is int and 1 <= given <= MOST_UNITS
+    ):
         return given
     shown = repr(given)[:40]
     raise ValueError(f"{shown} is not pack, spread or a number of units from 1 to {MOST_UNITS:,}")
@@ -77,7 +78,7 @@ def in_schema(**keywords: Any) -> Any:
     return Field(json_schema_extra=keywords)
 
 
-TASKS = {"pack": PACK, "spread": SPREAD}
+TASK_CHOICES = ("pack", "spread")
 WHOLE = BeforeValidator(_whole)  # 40.0 is a whole number in JSON
 Text = Annotated[
     str, Field(max_length=MOST_CHARACTERS), in_schema(pattern=r"^[^\x00]*$"), AfterValidator(_without_nul)
@@ -317,7 +318,7 @@ class JobSpec(BaseModel):
     def _known_curve(cls, curve: str | Curve) -> str | Curve:
         if isinstance(curve, str):
             try:
-                known = formula_row(curve, 1) is not None
+                known = parse_formula(curve) is not None
             except CurveError as error:
                 raise ValueError(str(error)) from None
             if not known:
@@ -342,7 +343,7 @@ class JobSpec(BaseModel):
     def _whole(self) -> Self:
         if self.min_units > self.max_units:
             raise ValueError(f"min_units {self.min_units} is more than max_units {self.max_units}")
-        if self.max_units % max(1, self.task_choice):
+        if isinstance(self.units_per_task, int) and self.max_units % self.units_per_task:
             fitting = [str(k) for k in range(1, self.max_units + 1) if self.max_units % k == 0][:MOST_NAMED]
             raise ValueError(
                 f"units_per_task {self.units_per_task} does not divide max_units {self.max_units}, and the tasks of a "
@@ -407,8 +408,10 @@ class JobSpec(BaseModel):
     @property
     def task_choice(self) -> int:
         """`units_per_task` as `cluster.tasks` has it."""
+        from betimes.cluster.tasks import PACK, SPREAD  # clients have no NumPy
+
         choice = self.units_per_task
-        return TASKS[choice] if isinstance(choice, str) else choice
+        return {"pack": PACK, "spread": SPREAD}[choice] if isinstance(choice, str) else choice
 
     @property
     def unit(self) -> UnitDemand:
