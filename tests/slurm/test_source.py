@@ -521,6 +521,13 @@ def test_beside_a_real_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
                     assert job.promised_finish_at >= (job.started_at or time.time()) - 60.0, number
             held = service.controller.scheduler.occupancy.in_use[1]
             assert held == 1000 * sum(job.units for job in jobs.values() if job.status == "running")
+            asked = _asked(min_units=4, max_units=4, time_limit_s=300.0, labels={"nodes": "1"})
+            quoted = await client.quote(asked)
+            as_it_is = {one.job_id: one for one in (await client.what_if(cancel=[9])).jobs}
+            assert as_it_is[12].finish_before_at == pytest.approx(jobs[12].promised_finish_at, abs=5.0)
+            sbatch("-n4", "-N1", "-t5")
+            await until(lambda: _promised(client, 13))
+            assert (await shown(client))[13].promised_finish_at == pytest.approx(quoted.finish_at, abs=5.0)
             sbatch("-n1", "-t1", sleep_s=0.0)
             subprocess.run(("scancel", "3"), env=env, check=True)
             await until(lambda: _show(client, {3: "cancelled"}))

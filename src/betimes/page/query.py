@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from betimes.errors import InputError
 from betimes.service.api.limits import MOST_JOB_NUMBER
+from betimes.service.spec.spelling import ELEMENTS
 
 
 def whole(text: str | None, name: str, least: int = 0) -> int:
@@ -20,6 +21,14 @@ def whole(text: str | None, name: str, least: int = 0) -> int:
     ):
         raise InputError(f"{name}: expected a whole number from {least} on, not {(text or '')[:40]!r}")
     return int(text)
+
+
+def job_number(text: str, name: str) -> int:
+    """The number of a job, or of an element of an array in Slurm as in 4711_3. Raises InputError."""
+    array, is_element, index = text.partition("_")
+    if not is_element:
+        return whole(text, name, 1)
+    return whole(array, name, 1) * ELEMENTS + whole(index, name)
 
 
 def instant(text: str, name: str) -> float:

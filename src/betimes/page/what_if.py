@@ -10,8 +10,8 @@ from starlette.requests import Request
 
 from betimes import plugins
 from betimes.errors import BetimesError, InputError
+from betimes.page import query
 from betimes.page.drawing import Axis, Row, Stretch, lanes
-from betimes.page.query import whole
 from betimes.page.session import Session
 from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.policies.registry import POLICIES
@@ -28,10 +28,10 @@ ADDED = "add:"  # before the type of nodes, in the name of a field
 
 async def what_if(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
     """The form, and below it the answer to what the query asks."""
-    query = request.query_params
-    given = {name: query.get(name, "")[:2000] for name in ("policy", "cancel")}
-    added = {name.removeprefix(ADDED): query[name] for name in query if name.startswith(ADDED)}
-    removed = query.getlist("remove")
+    asked_for = request.query_params
+    given = {name: asked_for.get(name, "")[:2000] for name in ("policy", "cancel")}
+    added = {name.removeprefix(ADDED): asked_for[name] for name in asked_for if name.startswith(ADDED)}
+    removed = asked_for.getlist("remove")
     answer = problem = None
     try:
         if asked := _asked(given, added, removed):
@@ -54,12 +54,14 @@ async def what_if(reads: PageReads, request: Request, session: Session) -> dict[
 
 def _asked(given: dict[str, str], added: dict[str, str], removed: Sequence[str]) -> dict[str, Any]:
     """The changes that the query names; empty: none. Raises InputError."""
-    counts = {name: whole(text, f"nodes of type {name}") for name, text in added.items() if text.strip()}
+    counts = {
+        name: query.whole(text, f"nodes of type {name}") for name, text in added.items() if text.strip()
+    }
     found: dict[str, Any] = {
         "add_nodes": {name: count for name, count in counts.items() if count},
         "remove_nodes": list(removed),
         "policy": given["policy"].strip() or None,
-        "cancel": [whole(text, "cancel", 1) for text in given["cancel"].replace(",", " ").split()],
+        "cancel": [query.job_number(text, "cancel") for text in given["cancel"].replace(",", " ").split()],
     }
     return {name: value for name, value in found.items() if value}
 

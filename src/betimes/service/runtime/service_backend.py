@@ -602,8 +602,8 @@ class ServiceBackend:
             raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
         if job is None or job.status is not Status.QUEUED or job.set_id is not None or scheduler.stands_by:
             return HelpsView(made_at=made_at)
-        if scheduler.watches:
-            return HelpsView(made_at=made_at, not_tried=["Slurm decides here, which is only watched"])
+        if scheduler.watches:  # what the job may ask for is its user's question: what-if
+            return HelpsView(made_at=made_at)
         if scheduler.rents:
             return HelpsView(
                 made_at=made_at, not_tried=[f"{scheduler.ledger.policy} rents machines as it sees fit"]
