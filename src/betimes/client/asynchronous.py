@@ -148,7 +148,7 @@ class AsyncClient:
         that was used for other jobs.
         """
         if isinstance(spec, Sequence):
-            body = b'{"jobs":[%s]}' % b",".join(self._codec.job_body(one, {}) for one in spec)
+            body = b'{"jobs":[%s]}' % b",".join(self._codec.job_body(one, fields) for one in spec)
             within = "jobs"
         else:
             body, within = self._codec.job_body(spec, fields), ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -15,18 +15,12 @@ from betimes.service.spec.spec_errors import faults, first_fault
 from betimes.service.views import models
 from betimes.service.views.models import NodeSpec, Page, TuneSpec, WhatIfSpec
 
+M = TypeVar("M", bound=BaseModel)
+
 
 def spec_of(spec: JobSpec | None, fields: Mapping[str, Any]) -> JobSpec:
     """A job from a specification or from keyword arguments; its working directory is this one. Raises Refused."""
-    if spec is not None and fields:
-        raise Refused("give either a JobSpec or keyword arguments", next(iter(fields)))
-    if spec is None:
-        try:
-            spec = JobSpec(**fields)
-        except ValidationError as error:
-            first, *others = faults(error)
-            more = f" (and {len(others)} more)" if others else ""
-            raise Refused(first.text + more, first.field or None) from None
+    spec = _given(JobSpec, spec, fields)
     in_copy = spec.upload is not None
     return (
         spec if spec.workdir is not None or in_copy else spec.model_copy(update={"workdir": str(Path.cwd())})
@@ -44,13 +38,21 @@ def tune_body(spec: TuneSpec | None, fields: Mapping[str, Any]) -> bytes:
 
 
 def _body_of(kind: type[BaseModel], given: BaseModel | None, fields: Mapping[str, Any]) -> bytes:
+    return _dump(_given(kind, given, fields))
+
+
+def _given(kind: type[M], given: M | None, fields: Mapping[str, Any]) -> M:
     if given is not None and fields:
         raise Refused(f"give either a {kind.__name__} or keyword arguments", next(iter(fields)))
+    if given is not None and not isinstance(given, kind):
+        found = type(given).__name__
+        raise Refused(f"give a {kind.__name__}, or its fields as keyword arguments, instead of a {found}")
     try:
-        return _dump(given if given is not None else kind(**fields))
+        return given if given is not None else kind(**fields)
     except ValidationError as error:
-        first = faults(error)[0]
-        raise Refused(first.text, first.field or None) from None
+        first, *others = faults(error)
+        more = f" (and {len(others)} more)" if others else ""
+        raise Refused(first.text + more, first.field or None) from None
 
 
 def what_if_body(asked: WhatIfSpec | None, fields: Mapping[str, Any]) -> bytes:

@@ -57,6 +57,20 @@ def test_jobs_are_submitted_and_listed(running: Background, call: Both) -> None:
     assert len(running.it.jobs()) == 4
 
 
+def test_what_is_no_specification_is_refused_before_it_is_sent(running: Background, call: Both) -> None:
+    for wrong, found in (("sleep 5", "str"), (["sleep", "5"], "str"), ({"command": ["true"]}, "dict")):
+        said = f"give a JobSpec, or its fields as keyword arguments, instead of a {found}"
+        with pytest.raises(Refused, match=said):
+            call("submit", wrong)
+    with pytest.raises(Refused, match="instead of a list"):
+        call("quote", ["sleep", "5"])
+    with pytest.raises(Refused, match="give a TuneSpec"):
+        call("tune", {"seed": 5})
+    with pytest.raises(Refused, match="name: give either a JobSpec or keyword arguments"):
+        call("submit", [TRUE, TRUE], name="both")
+    assert running.it.jobs() == []
+
+
 def test_jobs_are_steered(running: Background, call: Both) -> None:
     call("submit", [JobSpec(command=["true"], cpu=4), TRUE, TRUE, TRUE])
     assert call("hold", 2).status == "held"
