@@ -76,3 +76,30 @@ def test_taking_rows_takes_them_from_every_column() -> None:
     assert jobs.take(np.array([True, False, True, False])) == jobs.take(np.array([0, 2]))
     assert jobs.take(np.array([0, 2])).finish_s.tolist() == [10.0, 19.0]
     assert len(jobs.take(np.array([3]))) == 1
+
+
+def test_a_result_shows_itself_in_a_paragraph() -> None:
+    one = four_jobs("themis")
+    assert repr(one).startswith("Result: workload ")
+    assert f"{len(one.jobs)} jobs, of which {int(one.jobs.finished.sum())} finished" in repr(one)
+    assert "policy themis" in repr(one)
+    assert "\n" not in repr(one)
+
+
+def test_a_notebook_shows_a_result_as_a_table() -> None:
+    one = dataclasses.replace(four_jobs("fifo"), workload_name="<b>&")
+    assert "<td>&lt;b&gt;&amp;, 4 jobs" in one._repr_html_()
+    assert "<th>Mean wait</th>" in one._repr_html_()
+
+
+def test_nothing_finished_is_shown_as_unknown() -> None:
+    none = result(columns(2, finish_s=[np.nan] * 2, state=[JobState.UNFINISHED] * 2))
+    assert "mean completion time -" in repr(none)
+
+
+def test_columns_become_a_data_frame() -> None:
+    jobs = four_jobs("fifo").jobs
+    frame = jobs.to_frame()
+    assert list(frame.columns) == list(jobs.columns())
+    assert frame["finish_s"].tolist() == jobs.finish_s.tolist()
+    assert repr(jobs).startswith("JobColumns(4 rows: job_id, submit_s")

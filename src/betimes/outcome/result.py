@@ -5,9 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
+from html import escape
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
+
+from betimes.outcome import metrics
+from betimes.units import humanise_s
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -59,12 +64,20 @@ class _Columns(ABC):
         """Every column by name, in the order of declaration."""
         return {name: getattr(self, name) for name in self._kinds()}
 
+    def to_frame(self) -> Any:
+        """The columns as a `pandas.DataFrame`; raises ModuleNotFoundError where pandas is not installed."""
+        return import_module("pandas").DataFrame(self.columns())
+
+    def __repr__(self) -> str:
+        """The number of rows and the names of the columns: the values would fill pages."""
+        return f"{type(self).__name__}({len(self):,} rows: {', '.join(self._kinds())})"
+
 
 def _not_given() -> Array:
     return np.zeros(0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JobColumns(_Columns):
     """One row a job, in submit order; all columns have the same length.
 
@@ -133,7 +146,7 @@ _WHOLE = ("min_units", "max_units", "preemptions", "resizes", "user")
 _CODES = ("qos", "status", "state")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class IntervalColumns(_Columns):
     """One row a job, in submit order: its promise with an interval, and those of two baselines; NaN: none was made.
 
@@ -157,7 +170,7 @@ class IntervalColumns(_Columns):
         return {f.name: np.float64 for f in fields(cls)}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SegmentColumns(_Columns):
     """One row a stretch of constant allocation: `row` is an index into the jobs, `units` are held from
     `start_s` to `end_s`. Ordered by start, then row.
@@ -183,7 +196,7 @@ class SegmentColumns(_Columns):
             raise ValueError("allocation segments are not ordered by start and row")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AbsenceColumns(_Columns):
     """One row a preemption after which the job ran again: `row` is an index into the jobs, which was
     preempted at `preempted_s`, had vacated its nodes at `vacated_s` (its grace period was over) and ran again at
@@ -200,7 +213,7 @@ class AbsenceColumns(_Columns):
         return {"row": np.int64, "preempted_s": np.float64, "vacated_s": np.float64, "resumed_s": np.float64}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LeaseColumns(_Columns):
     """One row a machine that was rented, in order of request; seconds, infinity where something never came.
 
@@ -226,7 +239,7 @@ class LeaseColumns(_Columns):
         return {f.name: {"instance_type": None, **whole}.get(f.name, np.float64) for f in fields(cls)}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DecisionColumns(_Columns):
     """One row a decision about a job on a node, or about a machine, in the order in which they were taken.
 
@@ -252,7 +265,7 @@ class DecisionColumns(_Columns):
         return {f.name: {"what": None, **seconds}.get(f.name, np.int64) for f in fields(cls)}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SelectionColumns(_Columns):
     """One row a policy that was simulated for a selection, in order: the reflection of a portfolio.
 
@@ -344,6 +357,38 @@ class Result:
             if fair.shape != (len(self.jobs),):
                 raise ValueError(f"fair_finish_s has shape {fair.shape}; there are {len(self.jobs)} jobs")
             object.__setattr__(self, "fair_finish_s", fair)
+
+    def _figures(self) -> dict[str, str]:
+        """What a reader looks for first, by name, as texts; `betimes.summarise` has all figures as numbers."""
+        jobs, ended = self.jobs, self.jobs.finished
+        jct_s = metrics.jct(jobs.submit_s[ended], jobs.finish_s[ended])
+        wait_s = metrics.wait(jobs.submit_s[ended], jobs.start_s[ended])
+        error = np.abs(metrics.prediction_error(jobs.submit_s, jobs.finish_s, jobs.predicted_finish_s)[ended])
+        known = error[~np.isnan(error)]
+        figures = {
+            "Workload": f"{self.workload_name}, {len(jobs):,} jobs, of which {int(ended.sum()):,} finished",
+            "Machine": ", ".join(f"{of.total:g} {of.name}" for of in self.resources) or f"{self.units} units",
+            "Policy": self.policy,
+            "Makespan": humanise_s(metrics.makespan(jobs.submit_s, jobs.finish_s)),
+            "Mean completion time": humanise_s(metrics.mean(jct_s)),
+            "99th percentile": humanise_s(metrics.percentile(jct_s, 99)),
+            "Mean wait": humanise_s(metrics.mean(wait_s)),
+        }
+        if len(known):
+            figures["Median error of promises"] = f"{100 * metrics.percentile(known, 50):.1f} %"
+        return figures
+
+    def __repr__(self) -> str:
+        """The figures as a paragraph."""
+        return "Result: " + "; ".join(f"{name.lower()} {text}" for name, text in self._figures().items())
+
+    def _repr_html_(self) -> str:
+        """The figures as a table, which notebooks show."""
+        rows = (
+            f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>"
+            for name, text in self._figures().items()
+        )
+        return f"<table>{''.join(rows)}</table>"
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]  # equality by value, and arrays do not hash
 
