@@ -212,6 +212,27 @@ def test_a_job_that_is_requeued_waits_again(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_a_job_that_is_requeued_after_its_end_is_followed_again(tmp_path: Path) -> None:
+    slurm = Slurm(tmp_path)
+
+    async def story() -> None:
+        slurm.queue(over(3), started(2))
+        async with watching(tmp_path, slurm) as (_, client):
+            await until(lambda: _are(client, {2: "running"}))
+            slurm.queue(over(3), over(2))
+            await until(lambda: _are(client, {2: "finished"}))
+            # Job 3 was over before this service began.
+            slurm.queue(started(3, start=ago(0.0), hosts="n3"), waiting(2, submit=ago(0.0)))
+            await until(lambda: _are(client, {2: "queued", 3: "running"}))
+            assert (await client.job(2)).job.finished_at is None
+        async with watching(tmp_path, slurm) as (_, client):
+            slurm.queue(over(2, submit=ago(1.0), start=ago(0.0), hosts="n4"), over(3, hosts="n3"))
+            await until(lambda: _are(client, {2: "finished", 3: "finished"}))
+            assert [run.places[0].node for run in (await client.job(2)).runs] == ["n1", "n4"]
+
+    asyncio.run(story())
+
+
 def test_the_account_has_the_answers_of_slurm_beside_the_promises(tmp_path: Path) -> None:
     slurm = Slurm(tmp_path)
     plans_at = ago(-3600.0)

@@ -18,6 +18,8 @@ _CLOSED = (
     *("POWER", "BLOCKED"),
 )
 """Of the words of a node's state: it takes no jobs now, or only those of a reservation."""
+_MARKS = frozenset("*~#%!$@^")
+"""The same of the marks behind the first word that versions before 22.05 print, as in `IDLE*`."""
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z][A-Za-z0-9_/:]*)=")
 
 
@@ -168,7 +170,7 @@ def read_counts(text: str) -> Counts | None:
 def _node(of: Mapping[str, str]) -> SlurmNode:
     state = of["State"]
     cpus = count(of.get("CPUEfctv") or of["CPUTot"])
-    is_open = cpus > 0 and not any(word in state.upper() for word in _CLOSED)
+    is_open = cpus > 0 and not (_MARKS & set(state) or any(word in state.upper() for word in _CLOSED))
     gres = of.get("Gres", "")
     memory = count(of.get("RealMemory") or "0")
     return SlurmNode(of["NodeName"], cpus, is_open, state, memory, "" if gres == "(null)" else gres)

@@ -54,6 +54,7 @@ class _Mirror:
 
     def __init__(self, picture: Picture, machines: Machines) -> None:
         self._picture, self._machines = picture, machines
+        self._nodes_by_partitions = dict[tuple[str, ...], frozenset[str]]()
         self._unforeseen = {
             job.id: why
             for job in picture.jobs.values()
@@ -131,10 +132,13 @@ class _Mirror:
     def _partitions(self, names: Iterable[str]) -> list[Partition]:
         return [each for name in names if (each := self._machines.partitions.get(name)) is not None]
 
-    def _nodes_of(self, partitions: Iterable[str]) -> frozenset[str]:
-        return frozenset(
-            name for each in self._partitions(partitions) for name in each.nodes if self._free_of(name)
-        )
+    def _nodes_of(self, partitions: tuple[str, ...]) -> frozenset[str]:
+        found = self._nodes_by_partitions.get(partitions)
+        if found is None:  # thousands of jobs name the same ones
+            found = self._nodes_by_partitions[partitions] = frozenset(
+                name for each in self._partitions(partitions) for name in each.nodes if self._free_of(name)
+            )
+        return found
 
     def _free_of(self, node: str) -> int:
         found = self._machines.nodes.get(node)

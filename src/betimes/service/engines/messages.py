@@ -265,6 +265,8 @@ class Foreseen:
     finish_s: Floats
     leases: Sequence[LeaseAhead] = ()  # of the job that was added, in the order of their ends
     preempted: Sequence[int] = ()  # in a pool, which takes it that they leave at once
+    believed_s: Floats | None = None
+    """Finishes in a play-out in which all that the policy believes comes true, s; null: none was made."""
 
     def of(self, job: int) -> tuple[float, float]:
         """Start and finish of a job; NaN for one that is not there."""

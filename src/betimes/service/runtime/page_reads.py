@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Mapping
 from itertools import islice
@@ -179,9 +180,10 @@ class PageReads:
             return None
         scheduler, now_at, latest = self.backend.scheduler, self.now_at, self.backend.promises.latest
         start_at = None if latest is None else latest.times(number)[0]
+        believed_at = math.nan if latest is None else latest.believed_end_at(number)
         errors, queue = scheduler.ledger.promise_errors, scheduler.queue
         earliest_at = scheduler.earliest_at(live, now_at)
-        known = errors.around(live, now_at, start_at, expected_at, queue, earliest_at).fields
+        known = errors.around(live, now_at, start_at, expected_at, queue, earliest_at, believed_at).fields
         return End(expected_at, *(known.get(name) for name in INTERVAL))
 
     def earliest_at(self, number: int) -> float:

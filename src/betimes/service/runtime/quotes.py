@@ -38,7 +38,10 @@ def _note_broken(scheduler: Scheduler, forecast: Forecast) -> None:
     for job, finish_at in list(scheduler.promises.overtaken(forecast)):
         start_at, _ = forecast.times(job.job_id)
         earliest_at = scheduler.earliest_at(job, scheduler.now_at)
-        found = errors.around(job, scheduler.now_at, start_at, finish_at, queue, earliest_at).fields
+        believed_at = forecast.believed_end_at(job.job_id)
+        found = errors.around(
+            job, scheduler.now_at, start_at, finish_at, queue, earliest_at, believed_at
+        ).fields
         if found:
             scheduler.promises.note_foreseen(job, finish_at, found["finish_low_at"])
 
@@ -54,8 +57,9 @@ def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequ
         reason = {**reason, "evidence": {**reason["evidence"], "options": shown}}
     taken = next((option for option in options if option.is_taken), None)
     queue, earliest_at = scheduler.queue, scheduler.earliest_at(job, scheduler.now_at)
+    believed_at = math.nan if waiting.forecast is None else waiting.forecast.believed_end_at(job.job_id)
     around = scheduler.ledger.promise_errors.around(
-        job, scheduler.now_at, start_at, finish_at, queue, earliest_at
+        job, scheduler.now_at, start_at, finish_at, queue, earliest_at, believed_at
     )
     run_s, basis = scheduler.ledger.promise_errors.takes(job, scheduler.now_at)
     row: dict[str, Any] = {
@@ -70,7 +74,7 @@ def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequ
         "basis": basis,
         "reason": reason,
     }
-    number = scheduler.quoted(row, queue, around.learned, earliest_at)
+    number = scheduler.quoted(row, queue, around.learned, earliest_at, believed_at)
     return quote_view({**row, "quote_id": number})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -326,7 +327,9 @@ class ServiceBackend:
             return job
         errors, earliest_at = self.scheduler.ledger.promise_errors, self.scheduler.earliest_at(live, now_at)
         queue = self.scheduler.queue
-        around = errors.around(live, now_at, found.start_at, found.finish_at, queue, earliest_at)
+        latest = self.promises.latest
+        believed_at = math.nan if latest is None else latest.believed_end_at(job.job_id)
+        around = errors.around(live, now_at, found.start_at, found.finish_at, queue, earliest_at, believed_at)
         known: dict[str, Any] = {name: around.fields.get(name) for name in (*INTERVAL, *STARTS)}
         known["rests_on"] = around.rests_on
         return job.model_copy(update={"estimate": found.model_copy(update=known)})

@@ -111,7 +111,8 @@ class SlurmQuestions:
             found = await self._forecast(queue, expected, made_at)
             start_at, finish_at = found.times(job.job_id)
             queued = self._scheduler.queue
-            sure = errors.around(job, made_at, start_at, finish_at, queued, made_at).fields
+            believed_at = found.believed_end_at(job.job_id)
+            sure = errors.around(job, made_at, start_at, finish_at, queued, made_at, believed_at).fields
         run_s, basis = errors.takes(job, made_at)
         waits = start_at is None or start_at > made_at + 1.0
         waits_for = reason("observed", why) if why is not None else None

@@ -23,6 +23,7 @@ from betimes.cluster.labels import is_label
 from betimes.errors import BetimesError, SlurmError, Unavailable
 from betimes.foresight.run_times import HALF
 from betimes.foresight.simulate import simulate
+from betimes.kernels import Floats
 from betimes.printing import printable
 from betimes.service.engines.accounts import expected_left
 from betimes.service.engines.messages import Expected, Foreseen, Play
@@ -149,36 +150,45 @@ def play_of(queue: Queue, epoch_at: float, expected: Expected, policy: str = POL
 
 
 def _played(queue: Queue, epoch_at: float, expected: Expected, policy: str) -> Foreseen:
+    """Two play-outs: jobs end when they are expected to, and, where that is learned, at their limits."""
     ids = [str(each) for each in queue.workload.job_id.tolist()]
     numbers = [number_of(each) for each in ids]
     if not ids:
         return Foreseen([], np.zeros(0), np.zeros(0))
     now_at, running = queue.state.now_s, queue.state.running_by_id
-    left = list[float]()
-    for job_id, number in zip(ids, numbers, strict=True):
-        age_s = now_at - running[job_id].since_s if job_id in running else 0.0
-        left_s = max(queue.planned[job_id] - age_s, 1.0)
+    ages = np.array([now_at - running[each].since_s if each in running else 0.0 for each in ids])
+    planned = np.array([queue.planned[each] for each in ids])
+    by_limit = np.maximum(planned - ages, 1.0)
+    left = by_limit.copy()
+    for at, (number, age_s) in enumerate(zip(numbers, ages.tolist(), strict=True)):
         grid = expected.get(number) if number is not None else None
         if grid is not None and float(grid[-1]) > age_s:
             found_s = expected_left(grid[None], 0, age_s) if age_s else float(grid[HALF])
-            left_s = min(max(found_s, 1.0), left_s)
-        left.append(left_s)
-    ages = [now_at - running[each].since_s if each in running else 0.0 for each in ids]
-    workload = replace(queue.workload, work_s=(np.array(ages) + left) * queue.workload.max_units)
+            left[at] = min(max(found_s, 1.0), by_limit[at])
+    kept = [at for at, number in enumerate(numbers) if number is not None]
+    start_s, finish_s = _simulated(queue, ages, left, policy)
+    believed_s = None if (left == by_limit).all() else _simulated(queue, ages, by_limit, policy)[1]
+    return Foreseen(
+        [number for number in numbers if number is not None],
+        start_s[kept] - epoch_at,
+        finish_s[kept] - epoch_at,
+        believed_s=None if believed_s is None else believed_s[kept] - epoch_at,
+    )
+
+
+def _simulated(queue: Queue, ages: Floats, left: Floats, policy: str) -> tuple[Floats, Floats]:
+    """Starts and finishes of the jobs of a queue, which have run for `ages` and go on for `left`, s."""
+    workload = replace(queue.workload, work_s=(ages + left) * queue.workload.max_units)
+    left_of = dict(zip(map(str, workload.job_id.tolist()), left.tolist(), strict=True))
     pinned = [
-        job if job.left_s is not None else replace(job, left_s=left[ids.index(job.job_id)])
+        job if job.left_s is not None else replace(job, left_s=left_of[job.job_id])
         for job in queue.state.running
     ]
     state = replace(queue.state, running=pinned)
     found = simulate(
         workload, policy, cluster=queue.cluster, sizes="estimate", state=state, on_wide="drop"
     ).jobs
-    kept = [at for at, number in enumerate(numbers) if number is not None]
-    return Foreseen(
-        [number for number in numbers if number is not None],
-        found.start_s[kept] - epoch_at,
-        found.finish_s[kept] - epoch_at,
-    )
+    return found.start_s, found.finish_s
 
 
 class SlurmSource:
@@ -262,6 +272,8 @@ class SlurmSource:
         ask = self._controller.ask
         known = self._controller.scheduler.ledger.jobs
         gone = [number for number in known if number not in jobs]
+        new = [number for number in jobs if number not in known]
+        before = await asyncio.to_thread(self._controller.store.jobs_of, new) if new else {}
         ends = await asyncio.to_thread(self._ends_of, gone) if gone else {}
         kept = {
             number: why
@@ -272,7 +284,9 @@ class SlurmSource:
         if self._passed is None:
             self._passed = {number for number, job in jobs.items() if job.is_over and number not in known}
         self._passed &= jobs.keys()
-        await ask("look at Slurm", partial(self._take_jobs, jobs=jobs, ends=ends, kept=kept, queue=queue))
+        runs = {number: row["attempt"] for number, row in before.items()}
+        take = partial(self._take_jobs, jobs=jobs, ends=ends, kept=kept, queue=queue, runs=runs)
+        await ask("look at Slurm", take)
 
     def _ends_of(self, gone: Iterable[int]) -> dict[int, SlurmEnd]:
         """How jobs ended that are shown no more, as accounting has it; those it does not have are left out."""
@@ -291,7 +305,9 @@ class SlurmSource:
         ends: Mapping[int, SlurmEnd],
         kept: Mapping[int, str],
         queue: Queue,
+        runs: Mapping[int, int],
     ) -> None:
+        """runs: of jobs that were over already, how many they had."""
         observed, passed = scheduler.observed, self._passed or set()
         for number, job in list(scheduler.ledger.jobs.items()):
             seen = jobs.get(number)
@@ -306,15 +322,15 @@ class SlurmSource:
                 observed.ended(number, "requeued", seen.submit_at, "Slurm has requeued it")
         for number, seen in sorted(jobs.items(), key=lambda each: (each[1].submit_at, each[0])):
             job = scheduler.ledger.jobs.get(number)
-            if job is None and (number in passed or scheduler.ended_as(number) is not None):
-                continue  # it was over before
+            was_over = job is None and (number in passed or number in runs)
+            if was_over and seen.is_over:
+                continue
             spec = spec_of(seen, queue, self._observation.names)
             if job is None:
                 array, place = parts_of(seen.id.partition("+")[0])
                 element = None if place is None else Element(array, place)
-                observed.submitted(
-                    number, spec, self._observation.names.of(seen.user), seen.submit_at, element
-                )
+                user = self._observation.names.of(seen.user)
+                observed.submitted(number, spec, user, seen.submit_at, element, runs.get(number, 0))
             elif job.run is None and seen.waits and spec != job.spec:
                 observed.changed(number, spec)
             if seen.waits and not math.isnan(seen.start_at):

@@ -41,10 +41,12 @@ def _submitted(ledger: Ledger, event: Event, _: Job | None) -> Job:
         set_id=data.get("set_id"),
         trials=TrialSet(**data["trials"]) if "trials" in data else None,
     )
+    job.attempt = data.get("runs", 0)
     job.not_before_at = job.spec.begin_at or 0.0
     job.status = next_status(None, Transition.SUBMIT)
     job.reason = data.get("reason")
     ledger.jobs[job.job_id] = job
+    ledger.over.pop(job.job_id, None)
     if ledger.shares.half_life_s is not None or ledger.users:
         ledger.shares.open([job.user], (), event.at_s - ledger.epoch_at)
     ledger.next_job = max(ledger.next_job, job.job_id + 1)
@@ -256,6 +258,7 @@ KINDS: dict[str, Kind[Ledger]] = {
         more={
             "array_id": int,
             "submitted_at": float,
+            "runs": Annotated[int, "that it had before it was over, of one that Slurm has requeued since"],
             "array_index": int,
             "array_most": int,
             "set_id": int,

@@ -77,12 +77,18 @@ class ObservedJobs(Part):
                 self._state.log("blocked", "slurm", job.job_id, reason=why)
 
     def submitted(
-        self, number: int, spec: JobSpec, user: str, submitted_at: float, element: Element | None = None
+        self,
+        number: int,
+        spec: JobSpec,
+        user: str,
+        submitted_at: float,
+        element: Element | None = None,
+        runs: int = 0,
     ) -> None:
-        """A job is seen for the first time."""
-        more: dict[str, Any] = {}
+        """A job is seen for the first time, or again after it was over; runs: that it had by then."""
+        more: dict[str, Any] = {"runs": runs} if runs else {}
         if element is not None:
-            more = {"array_id": element.array, "array_index": element.place}
+            more |= {"array_id": element.array, "array_index": element.place}
         self._state.log(
             "submitted",
             "slurm",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 from betimes.foresight.promise_model import Queue
@@ -33,7 +34,8 @@ def _quoted(ledger: Ledger, event: Event, job: Job) -> None:
     learned = event.data.get("learned")
     learned = None if learned is None else tuple(learned)
     earliest_at = event.data.get("earliest_at", quote["made_at"])
-    ledger.promise_errors.promised(job, quote, queue, learned, earliest_at)
+    believed_at = event.data.get("believed_at", math.nan)
+    ledger.promise_errors.promised(job, quote, queue, learned, earliest_at, believed_at)
 
 
 def _history_learned(ledger: Ledger, event: Event, _: Job | None) -> None:
@@ -106,6 +108,7 @@ KINDS: dict[str, Kind[Ledger]] = {
             ],
             "learned": Annotated[list[Any], "what its interval was made of"],
             "earliest_at": float,
+            "believed_at": Annotated[float, "its end if all jobs take as long as another scheduler plans"],
         },
     ),
     "promise-broken": Kind(

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +45,8 @@ class Forecast:
     start_at: Floats = field(default_factory=lambda: np.empty(0))
     finish_at: Floats = field(default_factory=lambda: np.empty(0))
     waits: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))  # it holds nothing
+    believed_at: Mapping[int, float] = field(default_factory=dict[int, float])
+    """By job: its finish if all that the policy believes comes true; empty: that was not played out."""
 
     def knows(self, job: int) -> bool:
         """Whether a job was there."""
@@ -55,6 +58,10 @@ class Forecast:
         if row is None:
             return None, None
         return _known(float(self.start_at[row])), _known(float(self.finish_at[row]))
+
+    def believed_end_at(self, job: int) -> float:
+        """The finish of a job if all that the policy believes comes true; NaN: not known."""
+        return self.believed_at.get(job, math.nan)
 
     def starting_before(self, at: float, most: int) -> tuple[int, list[int]]:
         """The number of waiting jobs that start before an instant, and the first of them."""
@@ -122,7 +129,11 @@ class Forecast:
 def forecast(foreseen: Foreseen, as_of_at: float, epoch_at: float, holding: Collection[int]) -> Forecast:
     """A play-out's result, in seconds since 1970; holding: the jobs that hold units when it begins."""
     waits = ~np.fromiter(map(holding.__contains__, foreseen.job), np.bool_, len(foreseen.job))
-    return Forecast(as_of_at, foreseen.job, foreseen.start_s + epoch_at, foreseen.finish_s + epoch_at, waits)
+    believed = {}
+    if foreseen.believed_s is not None:
+        believed = dict(zip(foreseen.job, (foreseen.believed_s + epoch_at).tolist(), strict=True))
+    start_at, finish_at = foreseen.start_s + epoch_at, foreseen.finish_s + epoch_at
+    return Forecast(as_of_at, foreseen.job, start_at, finish_at, waits, believed)
 
 
 def cost_usd(
@@ -154,6 +165,8 @@ INTERVAL = (*ENDS, "level")
 STARTS = ("start_low_at", "start_median_at", "start_high_at")
 """And that of its start."""
 SURE_OF_PROGRESS = 0.5  # of the time that a job has left by its progress: that much at least, at its level
+FEW = 20
+"""Finished jobs with a limit before those tell how much of its limit a job takes that another scheduler plans."""
 PLANNED = "planned"
 """The basis of a job's run time where another scheduler plans with its limit."""
 LEVEL = 0.8  # until a service sets its own
@@ -204,6 +217,8 @@ class PromiseErrors:
         """Those of all these jobs of which `expected` may know something, without a look at each of a long queue."""
         if self._run_times is not None or len(self.model.run_times.active) < len(jobs):
             return jobs.values()  # some of them are not in the model
+        if any(job.basis == PLANNED for job in islice(jobs.values(), 1)):
+            return jobs.values()  # another scheduler plans all of them
         return (jobs[number] for text in self.model.run_times.with_kin() if (number := int(text)) in jobs)
 
     def _alike(self, job: Job, at: float) -> Floats | None:
@@ -213,8 +228,14 @@ class PromiseErrors:
             return None
         active = None if self._run_times is not None else self.model.run_times.active.get(str(job.job_id))
         asked, keys = (described(job), None) if active is None else (active.job, active.keys)
+        if self._tells(job):
+            return self.run_times.quantiles(asked, at, job.has_run_s(at))
         grid = self.run_times.expected(asked, job.runtime_estimate_s, keys)
         return None if grid is None or grid[-1] <= job.has_run_s(at) else grid
+
+    def _tells(self, job: Job) -> bool:
+        """Whether all that is learned tells a job's run time: its limit is what another plans with, and no belief."""
+        return job.basis == PLANNED and len(self.run_times.all) >= FEW
 
     def around(
         self,
@@ -224,11 +245,16 @@ class PromiseErrors:
         finish_at: float | None,
         queue: Queue,
         earliest_at: float,
+        believed_at: float = math.nan,
     ) -> Around:
-        """The interval around an end promised now; earliest_at: before that the job certainly does not begin."""
+        """The interval around an end promised now.
+
+        earliest_at: before that the job certainly does not begin. believed_at: its end in a play-out in which all that
+        the policy believes comes true; NaN: there was none.
+        """
         if finish_at is None:
             return Around({})
-        asked = (job.job_id, made_at, start_at, finish_at, queue, earliest_at)
+        asked = (job.job_id, made_at, start_at, finish_at, queue, earliest_at, believed_at)
         point = self._point(job, *asked[1:])
         self._shown = asked, point
         like, intervals = point.like, self.model.intervals
@@ -263,17 +289,18 @@ class PromiseErrors:
         finish_at: float,
         queue: Queue,
         earliest_at: float,
+        believed_at: float,
     ) -> Point:
         begins_at, grid = made_at if start_at is None else start_at, self._alike(job, made_at)
         asked, age_s = described(job), job.has_run_s(made_at)
-        believed_at = math.nan
-        if grid is not None and age_s < job.runtime_estimate_s:
+        if math.isnan(believed_at) and grid is not None and age_s < job.runtime_estimate_s:
             # What is believed of this job is the anchor: quick runs of others are often repeated in vain.
             longer = (job.runtime_estimate_s - age_s) / expected_left(grid[None], 0, age_s)
             from_at = max(begins_at, made_at)
             believed_at = from_at + max(finish_at - from_at, 0.0) * longer
         played = Played(begins_at, finish_at, believed_at, _basis(job))
-        run_s = self.model.run_times.quantiles(asked, made_at, age_s)
+        is_known = grid is not None and self._tells(job)
+        run_s = grid if is_known else self.model.run_times.quantiles(asked, made_at, age_s)
         point = self.model.point(asked, made_at, played, queue, run_s, earliest_at, age_s)
         first = self.model.intervals.issued.get(str(job.job_id))
         outran = first is not None and first.like.basis != _basis(job)
@@ -300,7 +327,13 @@ class PromiseErrors:
             self.model.stopped(str(job.job_id))
 
     def promised(
-        self, job: Job, quote: dict[str, Any], queue: Queue, learned: Raw | None, earliest_at: float
+        self,
+        job: Job,
+        quote: dict[str, Any],
+        queue: Queue,
+        learned: Raw | None,
+        earliest_at: float,
+        believed_at: float = math.nan,
     ) -> None:
         """A promise was made to a job, as table `quotes` has it: the first one is judged."""
         number, made_at, intervals = str(job.job_id), quote["made_at"], self.model.intervals
@@ -313,7 +346,10 @@ class PromiseErrors:
         if quote.get("level") is not None:
             intervals.at_level(quote["level"])
             shown_s = quote["finish_low_at"] - made_at, quote["finish_high_at"] - made_at
-        asked = (job.job_id, made_at, quote["start_at"], quote["finish_at"], queue, earliest_at)
+        asked = (
+            *(job.job_id, made_at, quote["start_at"], quote["finish_at"], queue),
+            *(earliest_at, believed_at),
+        )
         # A promise is logged as soon as it has been asked what it says; of a log that is read nothing was asked.
         shown, self._shown = self._shown, None
         point = shown[1] if shown is not None and shown[0] == asked else self._point(job, *asked[1:])

@@ -617,12 +617,24 @@ class Scheduler:
         shares = (some / most for some, most in zip(used, whole, strict=True) if most > 0)
         return Queue(len(self.ledger.jobs) - running, running, min(max(shares, default=0.0), 1.0))
 
-    def quoted(self, quote: dict[str, Any], queue: Queue, learned: Raw | None, earliest_at: float) -> int:
-        """Log a promise to a job, and what its interval was made of; returns the quote's number."""
+    def quoted(
+        self,
+        quote: dict[str, Any],
+        queue: Queue,
+        learned: Raw | None,
+        earliest_at: float,
+        believed_at: float,
+    ) -> int:
+        """Log a promise to a job, and what its interval was made of; returns the quote's number.
+
+        believed_at: as of `PromiseErrors.around`.
+        """
         number = self.ledger.next_event
         made_of: dict[str, Any] = {"queue": queue} | ({} if learned is None else {"learned": learned})
         if earliest_at > quote["made_at"]:
             made_of["earliest_at"] = earliest_at
+        if not math.isnan(believed_at):
+            made_of["believed_at"] = believed_at
         self._state.log(
             "quoted",
             "policy",

@@ -61,7 +61,7 @@ async def watch_slurm(
     observation.names = names
     if not known and config.history_s:
         try:
-            learned = await asyncio.to_thread(_learned, looks, config, names)
+            learned = await asyncio.to_thread(taught, looks, config.history_s, config.level, names)
         except BetimesError as error:
             log.warning(
                 "nothing is learned from earlier jobs (%s); promises have no interval at first", error
@@ -75,12 +75,12 @@ async def watch_slurm(
     await source.run()
 
 
-def _learned(looks: Looks, config: ServiceConfig, names: Names) -> tuple[bytes, int]:
-    """The model of promises of the jobs of accounting, and how many these are."""
+def taught(looks: Looks, history_s: float, level: float, names: Names) -> tuple[bytes, int]:
+    """The model of promises that the jobs of accounting teach, so far back, and how many these are."""
     picture = looks.look()
     cluster = queue_of(picture, looks.machines(picture)).cluster
-    history = _named(read_history(looks.commands, picture.at - config.history_s), names)
-    learned = learn(history, POLICY, cluster=cluster, level=config.level, on_wide="drop")
+    history = _named(read_history(looks.commands, picture.at - history_s), names)
+    learned = learn(history, POLICY, cluster=cluster, level=level, on_wide="drop")
     for job_id in list(learned.model.run_times.active):
         learned.model.forget(job_id)
     return learned.model.to_bytes(), len(history)
