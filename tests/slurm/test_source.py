@@ -48,6 +48,14 @@ class Slurm:
         new.write_text("".join(f"{MARK}{each}\n" for each in rows))
         new.replace(self.shown / "squeue")
 
+    def sets(self, **settings: str) -> None:
+        """Lines of the configuration from now on."""
+        lines = (self.shown / "config").read_text().split("\n")
+        kept = [line for line in lines if line.partition("=")[0].strip() not in settings]
+        (self.shown / "config").write_text(
+            "\n".join([f"{name} = {value}" for name, value in settings.items()] + kept)
+        )
+
     def counts(self, waiting: int | None) -> None:
         """What sdiag counts from now on; null: as many as there are."""
         now = int(time.time())
@@ -480,17 +488,33 @@ def test_what_if_a_job_asked_for_something_else(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_hashed_names_are_not_in_the_log(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("private", "settings", "is_hashed"),
+    [
+        ("none", {"user_names": "hashed"}, True),
+        ("none", {}, False),
+        ("cloud,jobs", {}, True),
+        ("users", {}, True),
+        ("jobs,users", {"user_names": "shown"}, False),
+    ],
+)
+def test_names_are_hashed_on_request_and_where_slurm_hides_them(
+    tmp_path: Path, private: str, settings: dict[str, Any], *, is_hashed: bool
+) -> None:
     slurm = Slurm(tmp_path)
+    slurm.counts(2)
+    slurm.sets(PrivateData=private)
 
     async def story() -> None:
         slurm.queue(*(waiting(number, user="secretary", name="secret") for number in (2, 3)))
-        async with watching(tmp_path, slurm, user_names="hashed") as (service, client):
+        async with watching(tmp_path, slurm, **settings) as (service, client):
             await until(lambda: _promised(client, 2, 3))
             jobs = await shown(client)
             assert jobs[2].user == jobs[3].user
             assert jobs[2].name == jobs[3].name != jobs[2].user
-            assert not [event for event in service.store.each_event(0) if "secret" in f"{event.data}"]
+            kept = any("secret" in f"{event.data}" for event in service.store.each_event(0))
+            assert kept is not is_hashed
+            assert jobs[2].name != "secret" if is_hashed else jobs[2].user == "secretary"
 
     asyncio.run(story())
 
@@ -624,7 +648,7 @@ def test_settings_that_do_not_go_together(settings: dict[str, Any], why: str) ->
 def test_settings_in_text(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least 15s"):
         read_settings({"slurm": True, "poll": "5s", "state": str(tmp_path)}, None)
-    with pytest.raises(InputError, match="shown or hashed"):
+    with pytest.raises(InputError, match="auto, shown or hashed"):
         read_settings({"slurm": True, "user_names": "own", "state": str(tmp_path)}, None)
     with pytest.raises(InputError, match="add --slurm"):
         ServiceConfig(slurm_bin=tmp_path)

@@ -106,6 +106,12 @@ class Machines:
         return "jobs" in self.settings.get("PrivateData", "").lower().split(",")
 
     @property
+    def hides_names(self) -> bool:
+        """Whether users see neither jobs nor names of others (`PrivateData` has jobs or users)."""
+        private = self.settings.get("PrivateData", "").lower().split(",")
+        return "jobs" in private or "users" in private
+
+    @property
     def kept_s(self) -> float:
         """For how long `squeue` shows a job that is over (`MinJobAge`)."""
         found = re.match(r"\d{1,9}", self.settings.get("MinJobAge", ""), re.ASCII)

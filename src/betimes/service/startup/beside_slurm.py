@@ -54,8 +54,9 @@ async def watch_slurm(
     """Learn from accounting if this is the first start, and then look again and again."""
     while controller.scheduler.stands_by:  # nothing is played out until the policy is compiled
         await asyncio.sleep(COMPILED_S)
-    names = Names(key if config.user_names == "hashed" else None)
     looks = Looks(Commands(config.slurm_bin))
+    is_hashed = config.user_names == "hashed" or (config.user_names == "auto" and await _hides(looks, config))
+    names = Names(key if is_hashed else None)
     observation = controller.settings.observation
     assert isinstance(observation, Observation), "it was made with the engine's settings"
     observation.names = names
@@ -73,6 +74,23 @@ async def watch_slurm(
     source = SlurmSource(controller, promises, looks, observation, config.poll_s)
     controller.notes = source.notes
     await source.run()
+
+
+async def _hides(looks: Looks, config: ServiceConfig) -> bool:
+    """Whether Slurm hides the names of others: readers of the service are others. Waits until Slurm answers."""
+    while True:
+        try:
+            hides = (await asyncio.to_thread(looks.machines)).hides_names
+        except SlurmError as error:
+            log.warning("%s; nothing is watched until it answers", error)
+            await asyncio.sleep(config.poll_s)
+        else:
+            if hides:
+                log.warning(
+                    "Slurm hides jobs or users from others (PrivateData), and this service has other readers: it keeps "
+                    "hashes in place of names (--user-names shown keeps the names)"
+                )
+            return hides
 
 
 def taught(looks: Looks, history_s: float, level: float, names: Names) -> tuple[bytes, int]:

@@ -126,8 +126,8 @@ def _local_users(value: Any) -> str:
 
 
 def _user_names(value: Any) -> str:
-    if value not in ("shown", "hashed"):
-        raise ValueError("give shown or hashed")
+    if value not in ("auto", "shown", "hashed"):
+        raise ValueError("give auto, shown or hashed")
     return value
 
 
@@ -409,14 +409,15 @@ class ServiceConfig:
             "90d",
         ),
     )
-    user_names: Literal["shown", "hashed"] = field(
-        default="shown",
+    user_names: Literal["auto", "shown", "hashed"] = field(
+        default="auto",
         metadata=_setting(
             "user_names",
-            "Whether --slurm keeps the names of users and jobs, or hashes that tell them apart.",
+            "Whether --slurm keeps the names of users and jobs, or hashes that tell them apart; auto: hashes where "
+            "Slurm hides jobs or users from others (PrivateData).",
             _user_names,
-            "shown|hashed",
-            "shown",
+            "auto|shown|hashed",
+            "auto",
         ),
     )
     database: str | None = field(
