@@ -12,6 +12,7 @@ from typing import Any
 
 import betimes_papers
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -56,6 +57,8 @@ def test_newest_entry_of_the_changelog_is_the_version_of_the_package() -> None:
     )
     versions = [Version(version) for version, _ in headings]
     assert str(versions[0]) == betimes.__version__ == betimes_papers.__version__
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == betimes.__version__
     assert versions == sorted(set(versions), reverse=True)
     for _, date in headings:
         assert re.fullmatch(r"unreleased|\d{4}-\d{2}-\d{2}", date)
