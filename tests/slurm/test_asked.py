@@ -32,6 +32,7 @@ def test_a_new_job_is_the_last_of_its_partition() -> None:
     assert new_job(Request(1, partitions=("short",)), seen(*rows), _machines()).priority == 9.0
     assert new_job(Request(1, partitions=("short", "batch")), seen(*rows), _machines()).priority == 9.0
     assert new_job(Request(1), seen(), _machines()).id == "1"
+    assert new_job(Request(1), seen(row(id="7+2")), _machines()).id == "10"
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,8 @@ def new_job(request: Request, picture: Picture, machines: Machines) -> SlurmJob:
     if not partitions:
         raise Refused("no partition of Slurm is the default; name one", "partition")
     nodes = request.nodes or _fewest_nodes(request.cpus, partitions, machines)
-    number = 1 + max((parts_of(job.id.partition("+")[0])[0] for job in picture.jobs.values()), default=0)
     row = SlurmJob(
-        id=str(number),
+        id=str(1 + max(map(_number, picture.jobs), default=0)),
         user=request.user,
         name=request.name,
         state="PENDING",
@@ -100,6 +99,12 @@ def changed(
         partitions=partitions or job.partitions,
     )
     return row if job.runs else _where_it_fits(row, machines)
+
+
+def _number(job_id: str) -> int:
+    """Slurm's number of a job, of an element that of its array; parts of a heterogeneous job have the next ones."""
+    base, _, part = job_id.partition("+")
+    return parts_of(base)[0] + int(part or 0)
 
 
 def _fewest_nodes(cpus: int, partitions: Iterable[str], machines: Machines) -> int:

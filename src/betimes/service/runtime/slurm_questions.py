@@ -5,12 +5,13 @@ The last look is planned once more with the rows that are asked about; nothing i
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from betimes.errors import Conflict, Refused, SlurmError, Unknown
+from betimes.errors import Conflict, Refused, Unknown
 from betimes.foresight.engines import NODES, engine_for
 from betimes.service.engines.messages import Expected
 from betimes.service.engines.named_policies import check_live
@@ -98,7 +99,7 @@ class SlurmQuestions:
         """
         look, made_at = self._observation.last, self._controller.clock.now_s()
         row = new_job(request_of(spec, user), look.picture, look.machines)
-        queue = _queue(look, [row])
+        queue = await asyncio.to_thread(_queue, look, [row])
         job = self._job(row, queue, made_at)
         errors, found = self._scheduler.ledger.promise_errors, None
         expected, grid = self._scheduler.expected(), errors.expected(job, made_at)
@@ -141,7 +142,7 @@ class SlurmQuestions:
         look, made_at = self._observation.last, self._controller.clock.now_s()
         jobs, expected = dict(self._scheduler.ledger.jobs), self._scheduler.expected()
         rows, new = self._rows(asked, user, look)
-        queue = _queue(_with_nodes(_without(look, asked.cancel), asked), rows)
+        queue = await asyncio.to_thread(_queue, _with_nodes(_without(look, asked.cancel), asked), rows)
         for row in rows:
             if (why := queue.unforeseen.get(row.id)) is not None:
                 raise Refused(f"job {row.id} with this request would be promised nothing: {why}")
@@ -151,10 +152,7 @@ class SlurmQuestions:
             if (grid := self._scheduler.ledger.promise_errors.expected(job, made_at)) is not None:
                 expected[job.job_id] = grid
         before = await self._forecast(look.queue, expected, made_at)
-        try:
-            then = await self._forecast(queue, expected, made_at, policy)
-        except SlurmError as error:
-            raise Refused(str(error)) from None
+        then = await self._forecast(queue, expected, made_at, policy)
         gone = {number: Times(None, None) for number in asked.cancel}
         after = _played(then, jobs)
         return compared(_played(before, jobs), after._replace(times={**after.times, **gone}), made_at)

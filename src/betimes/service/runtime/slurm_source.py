@@ -236,7 +236,7 @@ class SlurmSource:
             picture = await asyncio.to_thread(self._looks.look)
             machines = await asyncio.to_thread(self._looks.machines, picture)
             counts = await asyncio.to_thread(self._looks.counts)
-            queue = queue_of(picture, machines)
+            queue = await asyncio.to_thread(queue_of, picture, machines)
         except SlurmError as error:
             self._note(str(error))
             self.pause_s = min(2.0 * self.pause_s, MOST_POLL_S)
