@@ -553,6 +553,11 @@ def test_scontrol_takes_slurms_options_and_kinds(slurm: Slurm, live: Background,
     told = slurm("scontrol", "-o", "show", "res").out
     assert told.startswith("ReservationName=1 StartTime=")
     assert "Duration=03:00:00 Nodes=ALL Flags=MAINT,ALL_NODES Comment=new disks " in told
+    betimes("maintenance", "add", "--from", "+1h", "--to", "+3h", "--nodes", "here", "--for", "bob,eve")
+    assert (
+        "Nodes=here Flags=(null) Comment=(null) Users=bob,eve "
+        in slurm("scontrol", "-o", "show", "res", "2").out
+    )
     assert slurm("scontrol", "version").out.startswith("slurm ")
     assert len(slurm("scontrol", "show", "hostnames", "a[1-65536]").out.splitlines()) == 65_536
 

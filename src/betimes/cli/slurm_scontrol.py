@@ -473,10 +473,17 @@ def _of_reservations(service: PlainClient, name: str) -> list[Fields]:
             ],
             [
                 ("Nodes", ",".join(window.nodes) or "ALL"),
-                ("Flags", "MAINT" if window.nodes else "MAINT,ALL_NODES"),
+                ("Flags", ",".join(_flags_of(window)) or "(null)"),
                 ("Comment", window.reason or "(null)"),
             ],
-            [("Users", window.user), ("State", "ACTIVE" if window.from_at <= now_at else "INACTIVE")],
+            [
+                ("Users", ",".join(window.users) or window.user),
+                ("State", "ACTIVE" if window.from_at <= now_at else "INACTIVE"),
+            ],
         ]
         for window in windows
     ]
+
+
+def _flags_of(window: Any) -> list[str]:
+    return [*(() if window.users else ("MAINT",)), *(() if window.nodes else ("ALL_NODES",))]

@@ -415,14 +415,22 @@ class AsyncClient:
         return await self._ask(Call("GET", f"{API}/maintenance", "MaintenanceView", "maintenance"))
 
     async def add_maintenance(
-        self, from_at: float, to_at: float, *, nodes: Sequence[str] = (), reason: str = "", stop: bool = False
+        self,
+        from_at: float,
+        to_at: float,
+        *,
+        nodes: Sequence[str] = (),
+        reason: str = "",
+        stop: bool = False,
+        users: Sequence[str] = (),
     ) -> MaintenanceView:
         """Announce maintenance, on all owned nodes if none are named: only jobs start there that are over by then.
 
-        stop: runs that are there are stopped in time, and requeued; else they go on. Raises Refused for a window that
-        is past or ends before it begins, Unknown.
+        stop: runs that are there are stopped in time, and requeued; else they go on. users: their jobs start there
+        nevertheless. Raises Refused for a window that is past or ends before it begins, Unknown.
         """
         asked = {"from_at": from_at, "to_at": to_at, "nodes": [*nodes], "reason": reason, "stop": stop}
+        asked |= {"users": [*users]}
         body = json.dumps(asked).encode()
         call = Call("POST", f"{API}/maintenance", "MaintenanceView", body=body, repeatable=False)
         return await self._ask(call)

@@ -17,31 +17,35 @@ LEAST_S = 1e-3
 
 
 class Closing:
-    """A node takes no tasks for a while."""
+    """A node takes no tasks for a while, but for those of jobs that are exempt."""
 
     node: int
     from_s: float
     to_s: float
+    bit: int  # that exempt jobs have in `exempt`; 0: no job is
 
 
-def closings_of(times: Sequence[tuple[int, float, float]]) -> Records[Closing]:
-    """The column of closings: of each a node, by number, and from when until when it takes no tasks, s."""
+def closings_of(times: Sequence[tuple[int, float, float, int]]) -> Records[Closing]:
+    """The column of closings: of each a node, by number, from when until when it takes no tasks, s, and its bit."""
     column = blank(Closing, len(times))
-    for at, name in enumerate(("node", "from_s", "to_s")):
+    for at, name in enumerate(("node", "from_s", "to_s", "bit")):
         as_array(column)[name] = [each[at] for each in times]
     return column
 
 
 @kernel
-def see_closings(nodes: Each[Node], closings: Records[Closing], now: float) -> None:
-    """Let the nodes that are up take work until they close, to the millisecond (rounded up)."""
+def see_closings(nodes: Each[Node], closings: Records[Closing], now: float, exempt: int) -> None:
+    """Let the nodes that are up take work until they close, to the millisecond (rounded up).
+
+    exempt: the bits of the closings that do not concern the job which is looked at; 0: all of them do.
+    """
     for at in range(len(closings)):
         node = nodes[closings[at].node]
         node.up = min(node.up, 1)
     for at in range(len(closings)):
         closing = closings[at]
         node = nodes[closing.node]
-        if node.up > 0 and now < closing.to_s:
+        if node.up > 0 and now < closing.to_s and closing.bit & exempt == 0:
             left = up_until(now, closing.from_s)
             node.up = left if node.up == 1 else min(node.up, left)
 

@@ -50,6 +50,7 @@ class Footprint:
     follows: int  # the slot touched before it, -1: none
     limit_s: float  # the longest that a run may take; 0: no such limit
     lasts_s: float  # at most, if it gets units now (where nodes close)
+    exempt: int  # the bits of the closings that do not concern it (`core.closings`)
 
 
 class Free(Protocol):

@@ -307,6 +307,7 @@ def _closed(ledger: Ledger, axis: Axis) -> dict[str, list[tuple[float, float, st
         for name, node in ledger.nodes.items():
             if to > x and window.covers(node):
                 title = f"maintenance {window.number}" + (f": {window.reason}" if window.reason else "")
+                title += f", for {', '.join(window.users)}" if window.users else ""
                 found.setdefault(name, []).append((x, round(to - x, 2), title))
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -439,6 +440,8 @@ def test_maintenance_is_announced_and_called_off(betimes: Call, tell: Tell) -> N
     from_at = datetime(2096, 11, 27, 18).timestamp()
     asked = MaintenanceSpec(from_at=from_at, to_at=from_at + 7200.0, nodes=["a", "b"])
     assert tell.asked == [("add_maintenance", asked, "ada")]
+    said = betimes("maintenance", "add", "--from", "18:00", "--to", "20:00", "--for", "bob, eve")
+    assert "is announced: but for those of bob, eve only jobs that are over by then start there." in said.out
     said = betimes("maintenance", "add", "--from", "18:00", "--to", "20:00", "--stop")
     assert "Jobs 12, 13 may still run there when it begins, and are stopped then, and requeued.\n" in said.out
     assert "Maintenance 3 of here from" in betimes("maintenance", "remove", "3").out
@@ -447,6 +450,9 @@ def test_maintenance_is_announced_and_called_off(betimes: Call, tell: Tell) -> N
     )
     tell(maintenance=[MAINTENANCE])
     assert "disks" in betimes("maintenance", "list").out
+    assert "For" not in betimes("maintenance", "list").out
+    tell(maintenance=[MAINTENANCE, MAINTENANCE.model_copy(update={"users": ["bob", "eve"]})])
+    assert re.search(r"Nodes +For .*\n(.*\n){2}.* bob, eve +", betimes("maintenance", "list").out)
     assert betimes("maintenance", "--json").json()[0]["running"] == [40]
     tell(nodes=[node("here", maintenance=MAINTENANCE)])
     assert "Maintenance" in betimes("nodes").out
@@ -472,6 +478,7 @@ def test_maintenance_can_be_tried(betimes: Call, tell: Tell) -> None:
         (("--from", "18:00"), "--to: missing; write a time such as +2h"),
         (("--from", "soon", "--to", "20:00"), "--from: 'soon' is not an instant; write +2h"),
         (("--from", "18:00", "--to", "20:00", "--nodes", ","), "--nodes ',': give names such as A,B"),
+        (("--from", "18:00", "--to", "20:00", "--for", ","), "--for ',': give names such as A,B"),
     ],
 )
 def test_what_is_no_window_is_refused(betimes: Call, given: tuple[str, ...], message: str) -> None:

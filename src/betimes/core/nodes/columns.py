@@ -90,6 +90,7 @@ class Need:
     lasts_s: (
         float  # while it waits: how long it takes at most, by that limit, else as believed (`core.closings`)
     )
+    exempt: int  # the bits of the closings that do not concern it (`core.closings`)
 
 
 class Eviction:
@@ -153,6 +154,7 @@ class Step:
     free_cpu: int
     free_memory: int
     follows: int  # the next step of the same node, -1: none
+    closed: int  # the bits of closings, from then on: free for the jobs that all of these exempt
 
 
 class Timer:

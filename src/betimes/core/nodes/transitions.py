@@ -73,6 +73,7 @@ def submit(
     need.leaver = -1
     need.freed_seen = -1
     need.limit_s = 0.0
+    need.exempt = 0
     if len(state.rentings) > 0:
         renting = state.rentings[slot]
         renting.choice = AUTO

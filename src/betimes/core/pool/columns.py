@@ -135,6 +135,7 @@ class Pool:
     resize_gain: int  # 1: a width changes only where that pays
     now: float  # s
     wakeup: float  # when the policy, or the gate on resizes, wants a decision if nothing happens before
+    exempts: int  # 1: some closings do not concern all jobs (`core.closings`)
     opens_at: float  # when the first resize that came too soon is let through, or a closed node opens; else infinity
     period: float  # > 0: until something else happens, wake-ups this far apart all decide the same
     contention: float  # sum over all events of the number of active jobs just before the event

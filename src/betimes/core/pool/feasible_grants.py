@@ -62,7 +62,7 @@ def curtail(state: State, count: int) -> tuple[int, int]:
         gated = False
         left = pool.units - _kept(state, count, gated)
     if len(state.closings) > 0:
-        see_closings(state.nodes, state.closings, pool.now)
+        see_closings(state.nodes, state.closings, pool.now, 0)
         pool.opens_at = min(pool.opens_at, next_opening_s(state.closings, pool.now, -1))
     if on_nodes:
         begin_instant(state)

@@ -6,6 +6,7 @@ another decision at the same instant starts from the copies: a job that keeps it
 
 from __future__ import annotations
 
+from betimes.core.closings import see_closings
 from betimes.core.placements import Node, free_placement, give, how_many_fit, new_placement, take
 from betimes.core.pool.columns import State
 from betimes.kernels import kernel
@@ -26,6 +27,7 @@ def enter_nodes(state: State, slot: int) -> None:
     footprint = state.footprints[slot]
     footprint.gpu = footprint.cpu = footprint.memory = 0
     footprint.limit_s = 0.0
+    footprint.exempt = 0
     footprint.placed = footprint.before = footprint.follows = -1
     footprint.touched = 0
 
@@ -128,6 +130,8 @@ def give_back(state: State, slot: int, units: int) -> None:
 def most_that_fit(state: State, slot: int, most: int) -> int:
     """The number of further units of a job, at most `most`, that find room on the nodes."""
     footprint, count = state.footprints[slot], 0
+    if state.pool[0].exempts == 1:
+        see_closings(state.nodes, state.closings, state.pool[0].now, footprint.exempt)
     for number in range(len(state.nodes)):
         count += how_many_fit(state.nodes[number], footprint, most - count)
         if count >= most:

@@ -6,7 +6,7 @@ of families, rows of demands. They are dealt here, anew as jobs come, and as nod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,7 @@ class JobsOnNodes:
         capacity = np.array([each.amounts for each in machines], dtype=np.int64).reshape(-1, 3)
         self.largest: list[int] = self._largest(capacity).tolist()
         self.users: dict[str, int] = {}  # rows of users, where they share
+        self.exempt: Mapping[str, int] = {}  # bits of closings that do not concern users' jobs
         self.workloads: dict[str, int] = {}  # the rows of those for which offers have speeds
         self._workload_of: dict[int, str] = {}  # of jobs that name one
         self.slot_of: dict[int, int] = {}
@@ -164,6 +165,7 @@ class JobsOnNodes:
         """Write a job with these tasks, submitted now, into a row."""
         self.rows.fill(arrival, request, tasks, now_s)
         arrival.fits_no_owned = self._fits_no_owned(tasks, request.require)
+        arrival.exempt = self.exempt.get(request.user, 0)
         if self.users:
             arrival.user = self.users.get(request.user, -1)
             arrival.charge, arrival.unit_memory = unit_charge(request.unit.most), float(request.unit.most[2])

@@ -285,8 +285,16 @@ class Opening:
     units: int
 
 
-Closings = Sequence[tuple[int, float, float]]
-"""Nodes, by number, each with the instants, s, from when until when it takes no jobs (`core.closings`)."""
+Closings = Sequence[tuple[int, float, float, int]]
+"""Nodes, by number, the instants, s, from when until when each takes no jobs, and the bit of those that are exempt
+(`core.closings`)."""
+
+
+class Exempt(NamedTuple):
+    """The bits of closings that do not concern jobs: of jobs to come by user, of others by number."""
+
+    by_user: Mapping[str, int]
+    by_job: Mapping[int, int]
 
 
 Expected = Mapping[int, Floats]
@@ -326,7 +334,7 @@ class Engine(Protocol):
         """Let everything happen up to `now_s`, then `what`; the policy decides as it goes."""
         ...
 
-    def set_closings(self, closings: Closings, now_s: float) -> None:
+    def set_closings(self, closings: Closings, exempt: Exempt, now_s: float) -> None:
         """Nodes close at these times, and at no others; `happen` lets the policy look."""
         ...
 

@@ -44,6 +44,7 @@ from betimes.service.engines.messages import (
     NOTHING_EXPECTED,
     Closings,
     Decisions,
+    Exempt,
     Expected,
     Foreseen,
     Inputs,
@@ -340,10 +341,14 @@ class LiveNodes:
         entries.open_node(self.state, number, int(is_up))
         self.jobs.changed = True
 
-    def set_closings(self, closings: Closings, now_s: float) -> None:
+    def set_closings(self, closings: Closings, exempt: Exempt, now_s: float) -> None:
         """Nodes close at these times, and at no others; `happen` lets the policy look."""
         self.state.pool[0].now = now_s
         self.driver.state = self.state.replaced(closings=closings_of(closings))
+        self.jobs.exempt = exempt.by_user
+        self.state.pool[0].exempts = int(any(bit for *_, bit in closings))
+        for job, slot in self.slot_of.items():
+            self.state.needs[slot].exempt = exempt.by_job.get(job, 0)
         entries.expect_openings(self.state)
         self.jobs.changed = True
 

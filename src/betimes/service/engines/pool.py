@@ -38,6 +38,7 @@ from betimes.service.engines.messages import (
     Allocation,
     Closings,
     Decisions,
+    Exempt,
     Expected,
     Foreseen,
     Grant,
@@ -115,6 +116,7 @@ class LivePool:
         if shared:
             rules, self.playout = own.sharing(rules), ASK
         self.users: dict[str, int] = {}  # rows of users, where they share
+        self.exempt: Mapping[str, int] = {}  # bits of closings that do not concern users' jobs
         state = new_state(
             FIRST_SLOTS,
             prepared.groups,
@@ -279,10 +281,14 @@ class LivePool:
         """A node takes new units from now on, or none; `happen` lets the policy look."""
         self.state.nodes[number].up = int(is_up)
 
-    def set_closings(self, closings: Closings, now_s: float) -> None:
+    def set_closings(self, closings: Closings, exempt: Exempt, now_s: float) -> None:
         """Nodes close at these times, and at no others; `happen` lets the policy look."""
         entries.settle_instant(self.state)  # what has begun just now goes on
         self.driver.state = self.state.replaced(closings=closings_of(closings))
+        self.exempt = exempt.by_user
+        self.state.pool[0].exempts = int(any(bit for *_, bit in closings))
+        for job, slot in self.slot_of.items() if self.places_units else ():
+            self.state.footprints[slot].exempt = exempt.by_job.get(job, 0)
         up = as_array(self.state.nodes)["up"]
         np.minimum(up, 1, out=up)
 
@@ -486,7 +492,7 @@ class LivePool:
         arrival.submit_s, arrival.work = now_s, math.inf
         arrival.min_units, arrival.max_units, arrival.curve = request.min_units, request.max_units, row
         arrival.gpu, arrival.cpu, arrival.memory = request.demand
-        arrival.limit_s = request.limit_s
+        arrival.limit_s, arrival.exempt = request.limit_s, self.exempt.get(request.user, 0)
         work_s = request.runtime_estimate_s * speed(request, request.max_units)
         arrival.believed = work_s if request.work_s is None else request.work_s
         arrival.believed_per_work = 1.0

@@ -441,7 +441,7 @@ class ServiceBackend:
         window = await self.controller.ask(
             f"maintenance of {user}",
             lambda scheduler: scheduler.maintenance.add(
-                spec.from_at, spec.to_at, tuple(spec.nodes), spec.reason, user, spec.stop
+                spec.from_at, spec.to_at, tuple(spec.nodes), spec.reason, user, spec.stop, spec.users
             ),
         )
         return maintenance_view(window, self.scheduler)

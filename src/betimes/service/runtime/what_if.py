@@ -144,8 +144,8 @@ def _set_status(scheduler: Scheduler, name: str, status: str, user: str) -> None
 
 
 def _add_maintenance(scheduler: Scheduler, window: MaintenanceSpec, user: str) -> None:
-    nodes = tuple(window.nodes)
-    scheduler.maintenance.add(window.from_at, window.to_at, nodes, window.reason, user, window.stop)
+    nodes, users = tuple(window.nodes), window.users
+    scheduler.maintenance.add(window.from_at, window.to_at, nodes, window.reason, user, window.stop, users)
 
 
 class WhatIf:

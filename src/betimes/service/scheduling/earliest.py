@@ -69,7 +69,7 @@ class EarliestStarts:
         if lasts_s <= self._engine.longest_run_s and spec.rent != "never" and can_be_rented(spec, offers):
             return from_at
         closings = (
-            self._engine.closings_on(node)
+            self._engine.closings_on(node, job.user)
             for node in self._state.ledger.nodes.values()
             if node.takes_work
             and suits(node.labels, spec.required)

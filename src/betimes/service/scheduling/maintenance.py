@@ -21,6 +21,7 @@ from betimes.service.scheduling.windows import Maintenance
 from betimes.units import instant
 
 MOST_WINDOWS = 1000
+MOST_RESERVED = 60  # of them for some users: bits of a whole number
 JUST_NOW_S = 60.0  # past for so long, a begin is taken for now
 
 
@@ -40,10 +41,11 @@ class MaintenanceWindows(Part):
         reason: str,
         user: str,
         stop: bool = False,
+        users: Sequence[str] = (),
     ) -> Maintenance:
         """Announce a window, on all owned nodes where none are named; stop: runs there are stopped in time.
 
-        Raises Refused, Unknown.
+        users: the nodes are reserved for them. Raises Refused, Unknown.
         """
         state, ledger = self._state, self._state.ledger
         if from_at < state.now_at - JUST_NOW_S:
@@ -57,6 +59,10 @@ class MaintenanceWindows(Part):
             raise Refused(f"it ends at {instant(to_at)}, and begins at {instant(from_at)}", "to_at")
         if len(ledger.maintenance.of) >= MOST_WINDOWS:
             raise Refused(f"there are {MOST_WINDOWS} windows already; remove some", "from_at")
+        if users and len(ledger.maintenance.bits) >= MOST_RESERVED:
+            raise Refused(
+                f"{MOST_RESERVED} windows for some users are announced already; remove some", "users"
+            )
         for name in nodes:
             node = ledger.nodes.get(name)
             if node is None:
@@ -64,9 +70,9 @@ class MaintenanceWindows(Part):
             if node.rented_at is not None:
                 raise Refused(f"node {name} is rented; `betimes fleet release {name}` gives it back", "nodes")
         named = tuple(dict.fromkeys(nodes))
-        window = Maintenance(ledger.maintenance.next_number, from_at, to_at, named, reason, user, stop)
-        data = {name: value for name, value in vars(window).items() if name != "user"}
-        state.log("maintenance-set", f"user:{user}", user=user, running=self.may_be_hit(window), **data)
+        for_users, number = tuple(dict.fromkeys(users)), ledger.maintenance.next_number
+        window = Maintenance(number, from_at, to_at, named, reason, user, stop, for_users)
+        state.log("maintenance-set", f"user:{user}", running=self.may_be_hit(window), **window.to_json())
         self._engine.see_closings()
         return window
 
@@ -108,6 +114,8 @@ class MaintenanceWindows(Part):
         for window in ledger.maintenance:
             for node in ledger.nodes.values() if window.stop else ():
                 for job in self._state.going_on(node.machine.name) if window.covers(node) else ():
+                    if job.user in window.users:
+                        continue
                     yield max(now_at, window.from_at - EARLY_S - job.spec.grace_s), job, node, window
 
     def _share_again(self) -> None:
@@ -121,7 +129,9 @@ class MaintenanceWindows(Part):
         names = [name for name, node in nodes.items() if window.covers(node)]
         jobs = {run.job: self._state.job_of(run) for name in names for run in occupancy.runs_on(name)}
         return sorted(
-            n for n, job in jobs.items() if job is not None and self._ends_by_at(job) > window.from_at
+            n
+            for n, job in jobs.items()
+            if job is not None and job.user not in window.users and self._ends_by_at(job) > window.from_at
         )
 
     def _ends_by_at(self, job: Job) -> float:

@@ -20,6 +20,7 @@ from betimes.kernels.structs import Struct
 from betimes.service.engines.messages import (
     Allocation,
     Decisions,
+    Exempt,
     Foreseen,
     Inputs,
     JobRequest,
@@ -368,12 +369,15 @@ class PolicyEngine:
         built, ledger = self._built, self._state.ledger
         if built is None:
             return
+        bits = ledger.maintenance.bits
         closings = [
-            (number, from_at - ledger.epoch_at, to_at - ledger.epoch_at)
+            (number, from_at - ledger.epoch_at, to_at - ledger.epoch_at, bits.get(window, 0))
             for number, (name, _) in built.nodes.items()
-            for from_at, to_at in self.closings_on(ledger.nodes[name])
+            for from_at, to_at, window in self._closings(ledger.nodes[name])
         ]
-        built.engine.set_closings(closings, self._state.now_s)
+        by_user = ledger.maintenance.exempt(bits)
+        by_job = {number: by_user[job.user] for number, job in ledger.jobs.items() if job.user in by_user}
+        built.engine.set_closings(closings, Exempt(by_user, by_job), self._state.now_s)
         self.look()
 
     @property
@@ -381,11 +385,22 @@ class PolicyEngine:
         """Whether some nodes take no jobs from some instant on."""
         return bool(self._state.ledger.maintenance) or self.settings.fleet.longest_lease_s is not None
 
-    def closings_on(self, node: Node) -> list[tuple[float, float]]:
-        """From when until when a node takes no jobs: for maintenance, or for good as its lease ends."""
-        windows = [(each.from_at, each.to_at) for each in self._state.ledger.maintenance.on(node)]
+    def closings_on(self, node: Node, user: str) -> list[tuple[float, float]]:
+        """From when until when a node takes no jobs of a user: for maintenance, or for good as its lease ends."""
+        windows = self._state.ledger.maintenance.of
+        return [
+            (from_at, to_at)
+            for from_at, to_at, number in self._closings(node)
+            if number is None or user not in windows[number].users
+        ]
+
+    def _closings(self, node: Node) -> list[tuple[float, float, int | None]]:
+        """From when until when a node takes no jobs, and the number of the window; null: its lease ends."""
+        found: list[tuple[float, float, int | None]] = [
+            (each.from_at, each.to_at, each.number) for each in self._state.ledger.maintenance.on(node)
+        ]
         lease_until_at = self.lease_until_at(node)
-        return windows if lease_until_at == math.inf else [*windows, (lease_until_at, math.inf)]
+        return found if lease_until_at == math.inf else [*found, (lease_until_at, math.inf, None)]
 
     def lease_until_at(self, node: Node) -> float:
         """The instant by which jobs on a rented node have to be over, by the longest lease; infinity: none."""

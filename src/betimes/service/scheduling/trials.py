@@ -155,7 +155,7 @@ class TrialSets(Part):
         if job.trials is None:
             return False
         ends_at = now_at + (job.trials.runtime_estimate_s if limit_s is None else limit_s + job.spec.grace_s)
-        closings = self._engine.closings_on(self._state.ledger.nodes[name])
+        closings = self._engine.closings_on(self._state.ledger.nodes[name], job.user)
         return any(from_at < ends_at and now_at < to_at for from_at, to_at in closings)
 
     def _in_use(self, job: Job, name: str, units: int) -> int:

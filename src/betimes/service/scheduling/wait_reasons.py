@@ -218,7 +218,9 @@ class WaitReasons:
         ends_at = now_at + lasts_s
         free = self._free_for(job.spec.required)
         hit = {
-            name: window for name in free if (window := windows.hit(nodes[name], now_at, ends_at)) is not None
+            name: window
+            for name in free
+            if (window := windows.hit(nodes[name], now_at, ends_at, job.user)) is not None
         }
         lease_until_at = {name: self._engine.lease_until_at(nodes[name]) for name in free}
         outlasted = {name: at for name, at in lease_until_at.items() if at < ends_at}

@@ -21,7 +21,7 @@ from betimes.service.spec.job_spec import (
     Seconds,
     in_schema,
 )
-from betimes.service.spec.users import User
+from betimes.service.spec.users import User, UserName
 
 T = TypeVar("T")
 
@@ -423,6 +423,7 @@ class MaintenanceView(View):
     reason: str = ""
     user: str  # who has announced it
     stop: bool = False  # runs that are there are stopped in time, and requeued
+    users: list[str] = []  # for whom the nodes are reserved: it does not concern their jobs
     running: list[int] = []  # jobs that run there and may not be over by then, or that still run there
 
 
@@ -445,6 +446,11 @@ class MaintenanceSpec(BaseModel):
     reason: str = Field(default="", max_length=200, description="shown to those who wait")
     stop: bool = Field(
         default=False, description="stop runs that are there in time, and requeue them; else they go on"
+    )
+    users: list[UserName] = Field(
+        default=[],
+        max_length=1000,
+        description="reserve the nodes for them: their jobs start there nevertheless",
     )
 
 

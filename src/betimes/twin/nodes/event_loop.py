@@ -108,6 +108,7 @@ class Arrival:
     stop_s: float  # from the signal to move until it has left
     longest_s: float  # the user's own limit on a belief drawn from history
     limit_s: float  # the longest that a run may take; 0: no such limit
+    exempt: int  # the bits of the closings that do not concern it
     charge: float  # of a unit, for its user (`Progress.charge`)
     unit_memory: float  # MiB
 
@@ -400,6 +401,7 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
     need.init_s = arrival.init_s
     need.stop_s = arrival.stop_s
     need.limit_s = arrival.limit_s
+    need.exempt = arrival.exempt
     if len(state.users) > 0:
         progress = state.progress[slot]
         progress.user = arrival.user if arrival.user >= 0 else len(state.users) - 1

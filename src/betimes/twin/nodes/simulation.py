@@ -190,7 +190,7 @@ class NodesSimulation:
             hardware=hardware_of(cluster) if rents else None,
         )
         if cluster.maintenance:
-            state = state.replaced(closings=closings_of(cluster.closings))
+            state = state.replaced(closings=closings_of([(*each, 0) for each in cluster.closings]))
             entries.expect_openings(state)
         if options.users is not None:
             state = state.replaced(users=options.users.records(jobs))

@@ -54,6 +54,7 @@ class Arrival:
     cpu: int  # thousandths of a core
     memory: int  # MiB
     limit_s: float  # the longest that a run may take; 0: no such limit
+    exempt: int  # the bits of the closings that do not concern it
     priority: int
     charge: float  # of a unit, for its user (`Progress.charge`)
 
@@ -303,6 +304,7 @@ def take_slot(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
     if len(state.nodes) > 0:
         set_demand(state, slot, arrival.gpu, arrival.cpu, arrival.memory)
         state.footprints[slot].limit_s = arrival.limit_s
+        state.footprints[slot].exempt = arrival.exempt
     if len(state.users) > 0:
         progress = state.progress[slot]
         progress.user = arrival.user if arrival.user >= 0 else len(state.users) - 1

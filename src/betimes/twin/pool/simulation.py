@@ -165,7 +165,7 @@ class Simulation:
             capacity=None if cluster is None else cluster.capacity,
         )
         if cluster is not None and cluster.maintenance:
-            state = state.replaced(closings=closings_of(cluster.closings))
+            state = state.replaced(closings=closings_of([(*each, 0) for each in cluster.closings]))
         if options.users is not None:
             state = state.replaced(users=options.users.records(workload))
         self.driver = Driver(

@@ -62,6 +62,15 @@ def add(
     reason: Annotated[
         str, Option("--reason", metavar="TEXT", help="Shown to those who wait.", show_default=False)
     ] = "",
+    users: Annotated[
+        str | None,
+        Option(
+            "--for",
+            metavar="A,B",
+            help="Users for whom the nodes are reserved: their jobs start there nevertheless.",
+            show_default=False,
+        ),
+    ] = None,
     stop: Annotated[
         bool,
         Option(
@@ -82,11 +91,14 @@ def add(
         raise InputError(f"{'--to' if from_text else '--from'}: missing; write a time such as {_TIME}")
     from_at, to_at = window_of("--from", from_text, "--to", to_text)
     names = names_of("--nodes", nodes) if nodes is not None else []
+    guests = names_of("--for", users) if users is not None else []
     with connect(state) as service:
         try:
-            made = service.add_maintenance(from_at, to_at, nodes=names, reason=reason, stop=stop)
+            made = service.add_maintenance(
+                from_at, to_at, nodes=names, reason=reason, stop=stop, users=guests
+            )
         except Refused as refused:
-            option = {"from_at": "--from", "to_at": "--to"}.get(refused.field or "")
+            option = {"from_at": "--from", "to_at": "--to", "users": "--for"}.get(refused.field or "")
             if option is None:
                 raise
             text = sentence(str(refused).removeprefix(f"{refused.field}: "), now())
@@ -94,7 +106,8 @@ def add(
     if as_json:
         print_json(made)
         return
-    say(f"{_called(made)} is announced: only jobs that are over by then start there.")
+    whose = f"but for those of {', '.join(made.users)} " if made.users else ""
+    say(f"{_called(made)} is announced: {whose}only jobs that are over by then start there.")
     if made.running:
         jobs, is_one = ", ".join(map(str, made.running)), len(made.running) == 1
         then = f"go{'es' if is_one else ''} on then; `betimes requeue` or `betimes cancel` ends a run"
@@ -135,7 +148,7 @@ def names_of(option: str, text: str) -> list[str]:
     """The names in A,B. Raises InputError where there is none."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise InputError(f"{option} {text!r}: give names such as A,B; leave them out for all nodes")
+        raise InputError(f"{option} {text!r}: give names such as A,B, or leave {option} out")
     return names
 
 
@@ -163,6 +176,7 @@ def _print(found: Sequence[MaintenanceView], *, wide: bool) -> None:
     if not found:
         say("No maintenance is announced; `betimes maintenance add` announces some.")
         return
+    columns = _COLUMNS
     rows = [
         [
             str(each.number),
@@ -175,4 +189,8 @@ def _print(found: Sequence[MaintenanceView], *, wide: bool) -> None:
         ]
         for each in found
     ]
-    show(_COLUMNS, rows, wide=wide)
+    if any(each.users for each in found):
+        columns = (*columns[:4], Column("For", flexible=True), *columns[4:])
+        for row, each in zip(rows, found, strict=True):
+            row.insert(4, ", ".join(each.users))
+    show(columns, rows, wide=wide)

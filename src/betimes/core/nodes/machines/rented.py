@@ -214,7 +214,7 @@ def paid_until_s(state: NodesState | NodesView, number: int) -> float:
 def see_ends(state: NodesState) -> None:
     """Let nodes take work until they close, for maintenance or as their lease ends (`core.closings`)."""
     now, lease_s = state.pool[0].now, state.cluster[0].lease_s
-    see_closings(state.nodes, state.closings, now)
+    see_closings(state.nodes, state.closings, now, 0)
     if lease_s == math.inf:
         return
     for number in range(len(state.machines)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from betimes.core.closings import see_closings
 from betimes.core.nodes.columns import Need, NodesState, view_of
 from betimes.core.nodes.demands import task_fits, tasks_that_fit
 from betimes.core.nodes.directory import FULL_MILLI, block_at
@@ -14,6 +15,13 @@ from betimes.kernels import Floats, Ints, Records, kernel
 NO_ROOM = 0
 BAD_SCORE = -1
 OVERBOOKED = -5
+
+
+@kernel
+def see_for(state: NodesState, nodes: Records[Node], slot: int) -> None:
+    """Let these nodes take work until they close for this job, where some closings do not concern all jobs."""
+    if state.pool[0].exempts == 1:
+        see_closings(nodes, state.closings, state.pool[0].now, state.needs[slot].exempt)
 
 
 @kernel
@@ -39,6 +47,7 @@ def may_fit(state: NodesState, slot: int) -> bool:
     seen = need.freed_seen
     if seen == cluster.freed:
         return False
+    see_for(state, state.nodes, slot)
     if need.tasks == 1 and seen >= 0 and cluster.freed - seen < len(log):
         for at in range(seen, cluster.freed):
             if task_fits(state, state.nodes, log[at % len(log)], need):

@@ -16,6 +16,7 @@ from betimes.core.nodes.passes.find_nodes import (
     copy_asked,
     find_room,
     has_room,
+    see_for,
     show,
 )
 from betimes.core.nodes.rules import NodesRules
@@ -36,6 +37,7 @@ def preempt(state: NodesState, rules: NodesRules, slot: int) -> int:
     below = _those_below(state, slot)
     if below == 0:
         return NO_PLAN
+    see_for(state, state.nodes, slot)
     need, grace_s = state.needs[slot], 0.0
     for k in range(below):
         grace_s = max(grace_s, state.needs[state.chosen[k]].grace_s)

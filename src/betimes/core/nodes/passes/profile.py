@@ -13,7 +13,7 @@ import numpy as np
 
 from betimes.core.closings import Closing
 from betimes.core.nodes.believed_ends import believed_end
-from betimes.core.nodes.columns import Need, NodesState
+from betimes.core.nodes.columns import Need, NodesState, Step
 from betimes.core.nodes.demands import take_on, tasks_within
 from betimes.core.nodes.passes.ends import pop_end, push_end, put_end
 from betimes.core.nodes.transitions import restart_s
@@ -35,6 +35,7 @@ def make_plan(state: NodesState, waiting: Ints) -> bool:
         step.free_cpu = node.free_cpu
         step.free_memory = node.free_memory
         step.follows = -1
+        step.closed = 0
         state.cursor[number] = number
     cluster.steps = nodes
     cluster.idle = -1
@@ -69,7 +70,10 @@ def make_plan(state: NodesState, waiting: Ints) -> bool:
 
 @kernel
 def _close(state: NodesState, closing: Closing) -> None:
-    """Take all of a node out of the plan while it takes no tasks; two closings at once leave it less than nothing."""
+    """Take all of a node out of the plan while it takes no tasks; two closings at once leave it less than nothing.
+
+    Where some jobs are exempt, the steps are marked instead.
+    """
     if closing.to_s <= state.pool[0].now:
         return
     steps, node = state.steps, state.nodes[closing.node]
@@ -80,7 +84,10 @@ def _close(state: NodesState, closing: Closing) -> None:
         following = steps[number].follows
         if following < 0 or steps[following].at_s > closing.to_s:
             following = _split(state, number, closing.to_s)
-        take(steps[number], node, 1)
+        if closing.bit == 0:
+            take(steps[number], node, 1)
+        else:
+            steps[number].closed |= closing.bit
         number = following
 
 
@@ -164,6 +171,8 @@ def must_stay(state: NodesState, slot: int, begin_s: float) -> bool:
     while number >= 0 and steps[number].at_s < ends_s:
         if min(steps[number].free_gpu, steps[number].free_cpu, steps[number].free_memory) < 0:
             return False
+        if not _is_open(steps[number], need):
+            return False
         number = steps[number].follows
     return True
 
@@ -197,14 +206,12 @@ def _earliest_on(
     """
     steps, number = state.steps, node
     while number >= 0 and steps[number].at_s < before_s:
-        begin_s, within = steps[number].at_s, tasks_within(state, steps[number], node, need) > 0
+        begin_s, within = steps[number].at_s, _tasks_at(state, number, node, need) > 0
         number = steps[number].follows
         if not within:
             continue
         ends_s = min(begin_s + lasts_s, before_s) if is_own else begin_s + lasts_s
-        while (
-            number >= 0 and steps[number].at_s < ends_s and tasks_within(state, steps[number], node, need) > 0
-        ):
+        while number >= 0 and steps[number].at_s < ends_s and _tasks_at(state, number, node, need) > 0:
             number = steps[number].follows
         if number < 0 or steps[number].at_s >= ends_s:
             return begin_s
@@ -233,15 +240,17 @@ def sketch_from(state: NodesState, slot: int, begin_s: float) -> None:
 
     Where an overrun has upset the plan the room is negative, and counts as 0: it hinders only jobs that need some.
     """
-    steps, ends_s = state.steps, begin_s + lasts(state, slot)
+    steps, ends_s, need = state.steps, begin_s + lasts(state, slot), state.needs[slot]
     for at in range(len(state.nodes)):
         state.sketch[at] = state.nodes[at]
         node, number = state.sketch[at], _step_at(state, at, begin_s)
         node.free_gpu = steps[number].free_gpu
         node.free_cpu = steps[number].free_cpu
         node.free_memory = steps[number].free_memory
+        is_open = _is_open(steps[number], need)
         number = steps[number].follows
         while number >= 0 and steps[number].at_s < ends_s:
+            is_open = is_open and _is_open(steps[number], need)
             node.free_gpu = min(node.free_gpu, steps[number].free_gpu)
             node.free_cpu = min(node.free_cpu, steps[number].free_cpu)
             node.free_memory = min(node.free_memory, steps[number].free_memory)
@@ -249,7 +258,7 @@ def sketch_from(state: NodesState, slot: int, begin_s: float) -> None:
         node.free_gpu = max(0, node.free_gpu)
         node.free_cpu = max(0, node.free_cpu)
         node.free_memory = max(0, node.free_memory)
-        node.up = min(node.up, 1)  # the plan has the times at which it takes none
+        node.up = min(node.up, int(is_open))  # the plan has the times at which it takes none
 
 
 @kernel
@@ -306,6 +315,7 @@ def _join(state: NodesState, number: int, following: int) -> None:
         one.free_gpu == other.free_gpu
         and one.free_cpu == other.free_cpu
         and one.free_memory == other.free_memory
+        and one.closed == other.closed
     ):
         one.follows = other.follows
         other.follows = state.cluster[0].idle
@@ -354,7 +364,7 @@ def _find_spans(state: NodesState, need: Need, lasts_s: float, node: int, before
     steps, opened, number = state.steps, state.open_spans, node
     height, held = 0, 0
     while number >= 0 and (held > 0 or steps[number].at_s < before_s):
-        at_s, tasks = steps[number].at_s, tasks_within(state, steps[number], node, need)
+        at_s, tasks = steps[number].at_s, _tasks_at(state, number, node, need)
         if at_s >= before_s + lasts_s:  # as good as for ever
             break
         while tasks < held:
@@ -382,11 +392,24 @@ def _add_span(state: NodesState, count: int, from_s: float, to_s: float, tasks: 
 
 
 @kernel
+def _is_open(step: Step, need: Need) -> bool:
+    """Whether no closing keeps the job from a step that not all jobs are kept from."""
+    return step.closed & ~need.exempt == 0
+
+
+@kernel
+def _tasks_at(state: NodesState, number: int, node: int, need: Need) -> int:
+    """The number of the job's tasks that fit into a step of a node."""
+    step = state.steps[number]
+    return tasks_within(state, step, node, need) if _is_open(step, need) else 0
+
+
+@kernel
 def _least(state: NodesState, node: int, number: int, ends_s: float, need: Need) -> int:
     """The number of the job's tasks that fit from a step of a node on, until `ends_s`."""
-    count = tasks_within(state, state.steps[number], node, need)
+    count = _tasks_at(state, number, node, need)
     number = state.steps[number].follows
     while count > 0 and number >= 0 and state.steps[number].at_s < ends_s:
-        count = min(count, tasks_within(state, state.steps[number], node, need))
+        count = min(count, _tasks_at(state, number, node, need))
         number = state.steps[number].follows
     return count

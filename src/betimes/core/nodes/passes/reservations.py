@@ -17,7 +17,7 @@ import math
 from betimes.core.nodes.columns import ANYTHING, ROOM_FREED, NodesState
 from betimes.core.nodes.demands import tasks_that_fit
 from betimes.core.nodes.log import room_for_a_decision
-from betimes.core.nodes.passes.find_nodes import find_room
+from betimes.core.nodes.passes.find_nodes import find_room, see_for
 from betimes.core.nodes.passes.profile import (
     claim,
     earliest_s,
@@ -72,6 +72,7 @@ def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
             return room
         if booked == 0 and cluster.steps == 0:
             # Only running jobs are in the way, and they only end: a job that fits now fits for as long as it takes.
+            see_for(state, state.nodes, slot)
             places = find_room(state, rules, state.nodes, slot, -1)
             if places < 0:
                 pool.offender = slot
@@ -158,6 +159,7 @@ def _begin(state: NodesState, slot: int) -> bool:
 @kernel
 def _has_now(state: NodesState, slot: int) -> bool:
     """Whether there is room now on the nodes of its reservation."""
+    see_for(state, state.nodes, slot)
     at = state.needs[slot].reservation
     while at >= 0:
         placement = state.placements[at]

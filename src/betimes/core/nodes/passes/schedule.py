@@ -30,6 +30,7 @@ from betimes.core.nodes.passes.find_nodes import (
     find_room,
     may_any_fit,
     may_fit,
+    see_for,
     show,
 )
 from betimes.core.nodes.passes.preemption import BAD_VICTIM_SCORE, PLANNED
@@ -453,9 +454,11 @@ def _room_for(state: NodesState, rules: NodesRules, slot: int) -> int:
     cluster, need = state.cluster[0], state.needs[slot]
     if cluster.reserved >= 0 and would_end(state, slot) > cluster.shadow_s:
         if may_fit(state, slot):
+            see_for(state, state.beside, slot)
             return find_room(state, rules, state.beside, slot, need.freed_seen)
         need.freed_seen = cluster.freed
         return 0
+    see_for(state, state.nodes, slot)
     count = find_room(state, rules, state.nodes, slot, need.freed_seen)
     if count == 0:
         need.freed_seen = cluster.freed

@@ -18,7 +18,7 @@ from betimes.core.nodes.columns import WORD, Need, NodesState
 from betimes.core.nodes.demands import give_on, tasks_within
 from betimes.core.nodes.log import room_for_a_decision
 from betimes.core.nodes.passes.ends import pop_end, push_end, put_end
-from betimes.core.nodes.passes.find_nodes import find_room, may_fit
+from betimes.core.nodes.passes.find_nodes import find_room, may_fit, see_for
 from betimes.core.nodes.passes.profile import lasts
 from betimes.core.nodes.queue import all_waiting, remove
 from betimes.core.nodes.rules import NodesRules
@@ -125,6 +125,7 @@ def _start_in_order(state: NodesState, rules: NodesRules, waiting: Ints) -> int:
         status = room_for_a_decision(state)
         if status != DONE:
             return status
+        see_for(state, state.sketch, slot)
         places = find_room(state, rules, state.sketch, slot, -1)
         if places < 0:
             state.pool[0].offender = slot
