@@ -233,7 +233,7 @@ def test_a_quote_submits_nothing(betimes: Call, tell: Tell) -> None:
 
 SCRIPT = """#!/bin/bash
 #SBATCH --job-name=align --mem=2G
-#SBATCH --partition=short --mail-type=END
+#SBATCH --partition=short --exclusive
 ./align "$@"
 """
 
@@ -244,7 +244,8 @@ def test_a_batch_script_is_a_job(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "job.sbatch").write_text(SCRIPT)
     said = betimes("submit", "--gpu", "1", "--label", "x=y", "--export", "NONE", "job.sbatch", "--", "--fast")
-    assert said.err == "betimes: note: job.sbatch, line 3: --mail-type: no mail is sent\n"
+    note = "other jobs may run on the same machine; the job's cores and memory are its own"
+    assert said.err == f"betimes: note: job.sbatch, line 3: --exclusive: {note}\n"
     assert said.out.startswith("Job 42, align\n")
     spec = sent(promised)
     assert (spec.name, spec.memory_gib, spec.gpu, spec.stdin) == ("align", 2.0, 1.0, SCRIPT)

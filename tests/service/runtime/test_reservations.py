@@ -70,7 +70,9 @@ def test_the_named_users_jobs_start_before_and_in_the_window_and_no_others(lab: 
     ]
     assert quoted == [200.0, 150.0]
     assert (lab.promised(in_it), lab.promised(out_of_it)) == (150.0, 200.0)
-    assert lab.job(out_of_it)["job"]["reason"]["text"].startswith("waits for the end of the reservation for bob")
+    assert lab.job(out_of_it)["job"]["reason"]["text"].startswith(
+        "waits for the end of the reservation for bob"
+    )
     lab.it.pass_time(200.0)
     assert lab.started(ann, bob, short, in_it, out_of_it) == [200.0, 0.0, 0.0, 150.0, 200.0]
     assert lab.job(ann)["quote_error_s"] == 0.0

@@ -79,7 +79,8 @@ def story_for(here: Context, caller: Caller, story: JobStory) -> JobStory:
 def _spec_for(here: Context, caller: Caller, owner: str, spec: JobSpec) -> JobSpec:
     if owner == caller.user or here.rights.may(caller, "operate"):
         return spec
-    return spec.model_copy(update={"env": {}, "notify": spec.notify and hook_host(spec.notify)})
+    hook = spec.notify and hook_host(spec.notify)
+    return spec.model_copy(update={"env": {}, "notify": hook, "mail_user": None})
 
 
 def _without_env(event: EventView) -> EventView:

@@ -120,6 +120,7 @@ class Controller:
         self.stopping = False
         self.at_rest = asyncio.Event()  # set while everything due by now is done, and `run` waits
         self.metrics: Metrics | None = None  # null: nothing is measured
+        self.sends_mail = False
         self.problem: str | None = None
         self.notes: Callable[[], list[str]] = list  # what a reader should know, besides
         self.failures = 0  # of turns, in a row, for an unknown reason

@@ -1,4 +1,4 @@
-"""Notifications about jobs: a JSON document to a URL, or to a command on the service's machine.
+"""Notifications about jobs: a JSON document to a URL, or to a command on the service's machine; and mail.
 
 They follow the event log: after a restart those go out that had not been delivered, so that each is delivered at least
 once. Nothing here is waited for by a job or a turn, and what is under way is bounded.
@@ -18,12 +18,14 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from email.message import EmailMessage
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from betimes.errors import NotAllowed, StoreError
 from betimes.service.access.unix_users import account_of
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.launches import Launches
+from betimes.service.runtime.mail import Mails, MailSettings, NotSent
 from betimes.service.scheduling.events import Event
 from betimes.service.spec.job_spec import hook_host, is_url
 from betimes.service.store.batch import Batch, Row
@@ -76,6 +78,7 @@ class Notification(NamedTuple):
     body: dict[str, Any]
     folder: str | None  # of the job
     user: str | None = None  # the Unix user as whom a command runs; null: the service's
+    mail: EmailMessage | None = None  # to be sent there instead
 
 
 class Undelivered(Exception):
@@ -87,7 +90,8 @@ class Notifier:
 
     So a name that does not resolve, or a hook that hangs, holds up nothing but other notifications.
 
-    to: where those of all jobs go, besides where each job asks for its own; null: nowhere. limit_s: of each try.
+    to: where those of all jobs go, besides where each job asks for its own; null: nowhere. mail: how mail is sent that
+    jobs ask for; null: not at all. limit_s: of each try.
     delays_s: before each further try. A hook that has failed for good gets one try each until it works again.
     """
 
@@ -96,13 +100,16 @@ class Notifier:
         controller: Controller,
         to: str | None,
         *,
+        mail: MailSettings | None = None,
         limit_s: float = LIMIT_S,
         delays_s: Sequence[float] = DELAYS_S,
     ) -> None:
         self._controller, self._store, self._to = controller, controller.store, to
         self._limit_s, self._delays_s = limit_s, delays_s
+        self._mails = None if mail is None else Mails(mail, self._store, self._is_coming)
+        controller.sends_mail = mail is not None
         jobs = controller.scheduler.ledger.jobs.values()
-        self._asking = {job.job_id for job in jobs if job.spec.notify is not None}
+        self._asking = {job.job_id for job in jobs if job.spec.notify is not None or job.spec.mail_type}
         self._newest = self._since = self._store.last_event_id()
         self._kept = self._store.meta(UPTO)
         known = json.loads(self._kept) if self._kept else {"upto": self._newest, "to": to}
@@ -135,7 +142,9 @@ class Notifier:
             return
         is_news, last = False, events[-1].event_id
         for event in events:
-            if event.kind == "submitted" and "notify" in event.data["spec"]:
+            if event.kind == "submitted" and not event.data["spec"].keys().isdisjoint(
+                ("notify", "mail_type")
+            ):
                 self._asking.add(int(event.job or 0))
             is_news |= event.kind in KINDS and (self._to is not None or event.job in self._asking)
             if event.kind in ENDS:
@@ -207,7 +216,12 @@ class Notifier:
         is_news = event.event_id > self._since and not self._is_trial(row)
         if self._to is not None and is_news and (self._to != asked or user is not None):
             found.append(Notification(self._to, event.event_id, body, folder))
+        if self._mails is not None and (mail := self._mails.of(event, row, body["text"])) is not None:
+            found.append(Notification(mail[0], event.event_id, body, folder, mail=mail[1]))
         return found
+
+    def _is_coming(self, array: int) -> bool:
+        return array in self._controller.scheduler.ledger.arrays.of
 
     def _is_trial(self, row: Row) -> bool:
         if row["array_index"] is None:
@@ -241,7 +255,8 @@ class Notifier:
         else:
             self._failing.add(one.to)
             text = "event %d of job %d is not delivered to %s: %s"
-            log.warning(text, one.event_id, one.body["job"]["job_id"], hook_host(one.to), problem)
+            where = hook_host(one.to) if one.mail is None else "its user by mail"
+            log.warning(text, one.event_id, one.body["job"]["job_id"], where, problem)
         if self._controller.metrics is not None:
             self._controller.metrics.notified(is_delivered=problem is None)
         self._open[one.event_id] -= 1
@@ -250,18 +265,24 @@ class Notifier:
         self._woken.set()
 
     async def _deliver(self, one: Notification) -> None:
-        if self._http is None and is_url(one.to):  # before its time begins: this takes a while
+        if (
+            one.mail is None and self._http is None and is_url(one.to)
+        ):  # before its time begins: this takes a while
             import httpx
 
             self._http = httpx.AsyncClient(follow_redirects=False, timeout=None)  # tries have a limit
         try:
             async with asyncio.timeout(self._limit_s):
-                if self._http is not None and is_url(one.to):
+                if one.mail is not None and self._mails is not None:
+                    await self._mails.send(one.to, one.mail, self._limit_s)
+                elif self._http is not None and is_url(one.to):
                     await _post(one, self._http)
                 else:
                     await _run(one, self._controller.launches)
         except TimeoutError:
             raise Undelivered(f"no answer within {length(self._limit_s)}") from None
+        except NotSent as error:
+            raise Undelivered(str(error)) from None
 
 
 def _body(event: Event, row: Row) -> dict[str, Any]:

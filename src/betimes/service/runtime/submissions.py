@@ -218,6 +218,8 @@ class Submissions:
                 f"promised under {member}, the member of the portfolio in force now; the end changes if another member "
                 "is selected"
             )
+        if spec.mail_type and not self.controller.sends_mail:
+            texts.append("no mail is sent: this service has no way to send any (betimes up --mail)")
         if (why := self.scheduler.leases.why_too_long(spec, user)) is not None:
             texts.append(f"{why}: it waits for a machine that is not rented")
         notes = {

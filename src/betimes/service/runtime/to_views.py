@@ -172,9 +172,12 @@ def _words(event: Event) -> str | None:
 
 
 def _without_hook(data: dict[str, Any]) -> dict[str, Any]:
-    """Without the address of a notification, which is a secret; the job's own story has it for its user."""
-    hook = data["spec"].get("notify") if isinstance(data.get("spec"), dict) else None
-    return data if hook is None else {**data, "spec": {**data["spec"], "notify": hook_host(hook)}}
+    """Without the addresses of notifications and mail, which are secrets; the job's own story has them for its user."""
+    spec = data.get("spec")
+    if not isinstance(spec, dict) or spec.keys().isdisjoint(("notify", "mail_user")):
+        return data
+    shown = {name: value for name, value in spec.items() if name != "mail_user"}
+    return {**data, "spec": shown | ({"notify": hook_host(spec["notify"])} if spec.get("notify") else {})}
 
 
 def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:

@@ -26,7 +26,7 @@ from betimes.cluster.labels import KEY_PATTERN, MOST_LABELS, VALUE_PATTERN, Labe
 from betimes.cluster.resources import UnitDemand
 from betimes.errors import ClusterError, CurveError
 from betimes.service.spec.family_demand import Amount, FamilyDemand
-from betimes.service.spec.spelling import MOST_CHARACTERS, RESOURCE
+from betimes.service.spec.spelling import ADDRESS, MOST_CHARACTERS, RESOURCE, checked_address, mail_types
 from betimes.workload.speedup_formulas import LINEAR, parse_formula
 
 MOST_ARGUMENTS = 4096
@@ -138,6 +138,7 @@ def hook_host(hook: str) -> str:
     return str(urlsplit(hook).hostname) if is_url(hook) else "a command"
 
 
+MailType = Literal["BEGIN", "END", "FAIL", "ARRAY_TASKS"]
 _COMMAND = r"(?![A-Za-z][A-Za-z0-9+.-]*://)[^\x00]*[^\x00\s][^\x00]*"
 Hook = Annotated[
     Text,
@@ -273,6 +274,10 @@ class JobSpec(BaseModel):
     requeue: bool = True  # False: a run that was preempted, resized or lost with its node fails the job
     notify: Hook | None = None
     """A URL, or a command on the service's machine: when it starts, ends, fails, is late."""
+    mail_type: Annotated[list[MailType], BeforeValidator(mail_types)] = Field(default_factory=list)
+    """About what its user gets mail; of an array one about all of it, with ARRAY_TASKS one about each element."""
+    mail_user: Annotated[str, in_schema(pattern=ADDRESS), AfterValidator(checked_address)] | None = None
+    """Where to, instead of its user."""
     labels: dict[Label, Text] = Field(default_factory=dict, max_length=100)
     resources: dict[ResourceName, Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE]] = Field(
         default_factory=dict, max_length=100
@@ -530,6 +535,7 @@ def trial_spec(spec: JobSpec) -> JobSpec:
             "singleton": False,
             "hold": False,
             "notify": None,
+            "mail_type": [],
         }
     )
 

@@ -18,7 +18,15 @@ from typing import Any, NamedTuple
 
 from betimes.errors import InputError, JobFileError, nearest
 from betimes.service.spec.environments import in_terminal
-from betimes.service.spec.spelling import CLUSTERS, exported, parse_begin, parse_resources
+from betimes.service.spec.spelling import (
+    CLUSTERS,
+    MAIL_TYPES,
+    checked_address,
+    exported,
+    mail_types,
+    parse_begin,
+    parse_resources,
+)
 
 SHORT = {
     "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "G": "gpus", "H": "hold", "J": "job-name",
@@ -38,7 +46,7 @@ LABELS = ("partition", "account", "qos", "wckey", "comment", "reservation")
 HARMLESS = frozenset(
     {"acctg-freq", "contiguous", "core-spec", "cores-per-socket", "cpu-bind", "cpu-freq", "delay-boot", "distribution",
      "extra-node-info", "get-user-env", "gpu-bind", "gpu-freq", "gres-flags", "hint", "ignore-pbs",
-     "kill-on-invalid-dep", "mail-user", "mcs-label", "mem-bind", "network", "no-kill", "ntasks-per-core",
+     "kill-on-invalid-dep", "mcs-label", "mem-bind", "network", "no-kill", "ntasks-per-core",
      "ntasks-per-socket", "oversubscribe", "parsable", "power", "prefer", "profile", "propagate", "quiet",
      "sockets-per-node", "spread-job", "switches", "thread-spec", "threads-per-core", "use-min-nodes", "verbose",
      "wait-all-nodes"}
@@ -46,7 +54,6 @@ HARMLESS = frozenset(
 """Placement within a machine, accounting and talkativeness: a script does the same without them."""
 NOTED = {
     "exclusive": "other jobs may run on the same machine; the job's cores and memory are its own",
-    "mail-type": "no mail is sent",
 }
 """Not done, and the job runs all the same; users get a note."""
 _EVERYWHERE = """
@@ -94,7 +101,8 @@ RUN_BYTES = (*RUN[:2], RUN[2].replace('cat >"$script"', 'base64 -d >"$script"'))
 _KNOWN = frozenset(
     {*SHORT.values(), *SWITCHES, *MAY_HAVE_VALUE, *LABELS, *HARMLESS, *NOTED, "cpus-per-gpu", "export", "gpus-per-node",
      "gpus-per-task", "gres", "mem", "mem-per-cpu", "mem-per-gpu", "ntasks-per-gpu", "ntasks-per-node", "open-mode",
-     "signal", "time-min", "wrap", "mincpus", "tmp", "deadline", "priority"}
+     "signal", "time-min", "wrap", "mincpus", "tmp", "deadline", "priority",
+     "mail-type", "mail-user"}
 )  # fmt: skip
 
 
@@ -441,6 +449,8 @@ class _Reader:
             ("error", "error", str),
             ("nice", "priority", lambda text: -_whole(text or "100")),
             ("priority", "priority", _whole),
+            ("mail-type", "mail_type", _mail_types),
+            ("mail-user", "mail_user", checked_address),
         ):
             if (value := self._read(option, read)) is not None:
                 fields[field] = value
@@ -746,6 +756,16 @@ def gres(text: str) -> tuple[int, str | None]:
             f"{short(text)!r} cannot be kept: GPUs are the only such resource; write gpu:2 or gpu:a100:2"
         )
     return int(found["number"] or 1), found["kind"]
+
+
+def _mail_types(text: str) -> list[str] | None:
+    """`END,FAIL`; of Slurm's others, such as TIME_LIMIT_80, there is no mail. Raises ValueError."""
+    unsent = re.compile("REQUEUE|STAGE_OUT|INVALID_DEPEND|TIME_LIMIT(_[589]0)?")
+    words = [word for word in text.upper().split(",") if not unsent.fullmatch(word.strip())]
+    found = [str(each) for each in mail_types(",".join(words) or "NONE")]
+    if unknown := next((name for name in found if name not in MAIL_TYPES), None):
+        raise ValueError(f"{short(unknown)!r} is no type; write {', '.join(MAIL_TYPES)} or ALL")
+    return found or None
 
 
 def _features(text: str) -> dict[str, str]:

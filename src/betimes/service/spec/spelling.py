@@ -19,6 +19,8 @@ MOST_CHARACTERS = 65_536  # of any text
 ELEMENTS = 100_000_000
 """Of an array in Slurm: element 3 of array 4711 has the number 471100000003, as no job there has one so large."""
 CLUSTERS = ("all", "betimes")  # the names by which Slurm's --clusters may mean the one service
+MAIL_TYPES = ("BEGIN", "END", "FAIL", "ARRAY_TASKS")
+ADDRESS = r"^[A-Za-z0-9_][A-Za-z0-9_.+=/'!#$%&*?^`{|}~-]*(@[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)?$"
 _WIDTH = r"(?P<least>[0-9]{1,9})(?:-(?P<most>[0-9]{1,9}))?"
 
 
@@ -34,6 +36,25 @@ def parse_units(text: str) -> tuple[int, int]:
     if least > most:
         raise ValueError(f"{text}: at least {least} is more than at most {most}; write {most}-{least}")
     return least, most
+
+
+def mail_types(value: Any) -> Any:
+    """Types of mail, as a list or a text such as `END,FAIL`; ALL is BEGIN, END and FAIL, NONE is none."""
+    given = value.split(",") if isinstance(value, str) else value
+    if not isinstance(given, list):
+        return value
+    found: dict[object, None] = {}
+    for each in given:
+        name = each.strip().upper() if isinstance(each, str) else each
+        found |= dict.fromkeys({"ALL": ("BEGIN", "END", "FAIL"), "NONE": ()}.get(str(name), (name,)))
+    return list(found)
+
+
+def checked_address(text: str) -> str:
+    """An address of mail, or the name of a user of the machine. Raises ValueError."""
+    if not re.fullmatch(ADDRESS, text) or len(text) > 254:
+        raise ValueError(f"{text[:60]!r} is no address; write one as in ann@example.org")
+    return text
 
 
 def signal_name(text: str) -> str:

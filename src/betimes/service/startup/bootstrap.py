@@ -202,7 +202,7 @@ async def _opened(
             await _go_on(served, recovered, config, listener.url)
             async with (
                 _deciding(recovered, listener) as failed,
-                Notifier(recovered.controller, config.notify),
+                Notifier(recovered.controller, config.notify, mail=config.mail_settings),
             ):
                 token, controller = recovered.token, recovered.controller
                 yield Service(listener.url, token, controller, served.backend, store, failed)

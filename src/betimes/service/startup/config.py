@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from betimes.service.executors.ray.joining import RentedNodes
     from betimes.service.machines.machine import Machine
     from betimes.service.machines.provider import OpenCloud
+    from betimes.service.runtime.mail import MailSettings
     from betimes.service.runtime.replay import Arrivals
     from betimes.service.runtime.service_backend import ServiceBackend
 
@@ -66,6 +67,24 @@ def _hook(value: Any) -> str:
     if (program := missing_program(hook)) is not None:
         raise ValueError(f"there is no program {program!r} here; give a URL, or a command that can run")
     return hook
+
+
+def _mail(value: Any) -> str:
+    from betimes.service.runtime.mail import checked_way
+
+    return checked_way(_text(value))
+
+
+def _mail_domain(value: Any) -> str:
+    from betimes.service.runtime.mail import checked_domain
+
+    return checked_domain(_text(value))
+
+
+def _address(value: Any) -> str:
+    from betimes.service.spec.spelling import checked_address
+
+    return checked_address(_text(value))
 
 
 def _path(value: Any) -> Path:
@@ -525,6 +544,31 @@ class ServiceConfig:
             "URL|COMMAND",
         ),
     )
+    mail: str | None = field(
+        default=None,
+        metadata=_setting(
+            "mail",
+            "How the mail is sent that jobs ask for (submit --mail-type): by a sendmail program of this machine, or "
+            "over SMTP, smtp://[USER:PASSWORD@]HOST[:PORT] or smtps://.... By default none is sent.",
+            _mail,
+            "sendmail|URL",
+        ),
+    )
+    mail_from: str | None = field(
+        default=None,
+        metadata=_setting(
+            "mail_from", "The sender of mail; by default betimes@ this machine.", _address, "ADDRESS"
+        ),
+    )
+    mail_domain: str | None = field(
+        default=None,
+        metadata=_setting(
+            "mail_domain",
+            "The domain of users' addresses, as in example.org; by default mail goes to the user of that name here.",
+            _mail_domain,
+            "DOMAIN",
+        ),
+    )
     upload_bytes: int = field(
         default=100 << 20,
         metadata=_setting(
@@ -670,6 +714,13 @@ class ServiceConfig:
         if self.cluster is not None and (self.nodes is not None or self.cloud is not None):
             option = "--nodes" if self.nodes is not None else "--cloud"
             raise InputError(f"--cluster: {option} is given too; leave one of them out")
+
+    @property
+    def mail_settings(self) -> MailSettings | None:
+        """How mail is sent; null: not at all."""
+        from betimes.service.runtime.mail import MailSettings
+
+        return None if self.mail is None else MailSettings(self.mail, self.mail_from, self.mail_domain)
 
     @property
     def public_url(self) -> str | None:

@@ -146,6 +146,13 @@ OPTIONS: dict[str, Any] = {
         str, "--notify", "URL|COMMAND", "Who is notified when it starts, ends or fails, or breaks its promise: "
         "a URL gets JSON by POST, a command runs on the service's machine with that as its standard input.",
     ),
+    "mail_type": _option(
+        str, "--mail-type", "TYPES", "About what you get mail, of BEGIN, END, FAIL and ALL, joined by commas; of an "
+        "array one about all of it, with ARRAY_TASKS one about each element.",
+    ),
+    "mail_user": _option(
+        str, "--mail-user", "ADDRESS", "Where that mail goes; by default to your name at the service's domain."
+    ),
     "labels": _option(list[str], "--label", "K=V", "A label, to find it by. Repeatable."),
     "resources": _option(
         list[str], "--resource", "NAME[=N]", "So many of what the service counts besides machines, as licences "
