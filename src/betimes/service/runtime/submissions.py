@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Hashable, Sequence, Set
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from betimes.errors import BetimesError, Conflict, Refused
 from betimes.service.machines.machine import REAL
@@ -23,6 +23,7 @@ from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.inbox import IdempotencyKey, Newcomers
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.requests import submit
+from betimes.service.runtime.submission_filter import SubmissionFilter
 from betimes.service.runtime.to_views import quote_view, submitted_view
 from betimes.service.scheduling.admission import made_up_note
 from betimes.service.scheduling.job import spec_text
@@ -64,11 +65,20 @@ class Locks(Generic[K]):
 log = logging.getLogger(__name__)
 
 
+class _Taken(NamedTuple):
+    """Accepted jobs: the numbers of each, the promises that were quick to make, and what each has become."""
+
+    numbers: list[list[int]]
+    newcomers: Newcomers
+    specs: Sequence[JobSpec]
+
+
 class Submissions:
     """Takes jobs, and quotes for jobs that are not submitted. Calls may overlap."""
 
     def __init__(self, controller: Controller, promises: Promises, uploads: Uploads) -> None:
         self.controller, self.promises, self.uploads = controller, promises, uploads
+        self.filter: SubmissionFilter | None = None
         self.keys = Locks[tuple[str, str]]()  # of submissions that are being taken, by user and key
 
     @property
@@ -82,17 +92,18 @@ class Submissions:
         Raises Refused, Conflict.
         """
         if key is None:
-            return await self._promised(await self._take(specs, user, None), specs, user)
+            return await self._promised(await self._take(specs, user, None), user)
         async with self.keys.held((user, key)):  # its first answer may still be on its way
             before = await self._answer(user, key)
             taken = await self._take(specs, user, key) if before is None else None
         if taken is None:
             return await self._again(before, specs, user, key)
-        return await self._promised(taken, specs, user)
+        return await self._promised(taken, user)
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """A job's promise if submitted now. Raises Refused."""
         check_names([spec])
+        (spec,) = await self._filtered([spec], user)
         self.check_uploads([spec])
         await self._check_launchable([spec], user)
         promise = await self.promises.ask(spec, user)
@@ -115,14 +126,13 @@ class Submissions:
             log.warning("no options for the job to be submitted: %s", error)
             return []
 
-    async def _take(
-        self, specs: Sequence[JobSpec], user: str, key: str | None
-    ) -> tuple[list[list[int]], Newcomers]:
-        """Accept all of the jobs, or none; the numbers of each, and their promises if those were quick to make."""
+    async def _take(self, specs: Sequence[JobSpec], user: str, key: str | None) -> _Taken:
+        """Accept all of the jobs, or none."""
+        asked, specs = specs, await self._filtered(specs, user)
         self.check_uploads(specs)
         await self._check_launchable(specs, user)
         options = await self._options(specs, user)
-        idempotency = None if key is None else IdempotencyKey(user, key, [spec_text(spec) for spec in specs])
+        idempotency = None if key is None else IdempotencyKey(user, key, [spec_text(spec) for spec in asked])
         newcomers = Newcomers(options)
         taken = await self.controller.ask(
             f"submission of {user}",
@@ -131,13 +141,15 @@ class Submissions:
             newcomers,
             jobs=[on for spec in specs for text in spec.after if isinstance(on := split_after(text)[0], int)],
         )
-        return taken, newcomers
+        return _Taken(taken, newcomers, specs)
 
-    async def _promised(
-        self, taken: tuple[list[list[int]], Newcomers], specs: Sequence[JobSpec], user: str
-    ) -> list[Submitted]:
+    async def _filtered(self, specs: Sequence[JobSpec], user: str) -> Sequence[JobSpec]:
+        """The jobs as the operator's filter leaves them. Raises Refused."""
+        return specs if self.filter is None else await self.filter.of(specs, user)
+
+    async def _promised(self, taken: _Taken, user: str) -> list[Submitted]:
         """The promises to accepted jobs; they stay accepted even if nothing can be promised now."""
-        numbers, newcomers = taken
+        numbers, newcomers, specs = taken
         made = newcomers.quotes
         try:
             if any(ids[-1] in each.missing for each in self.scheduler.arrays.coming for ids in numbers):

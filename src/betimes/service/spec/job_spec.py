@@ -274,7 +274,9 @@ class JobSpec(BaseModel):
     requeue: bool = True  # False: a run that was preempted, resized or lost with its node fails the job
     notify: Hook | None = None
     """A URL, or a command on the service's machine: when it starts, ends, fails, is late."""
-    mail_type: Annotated[list[MailType], BeforeValidator(mail_types)] = Field(default_factory=list)
+    mail_type: Annotated[list[MailType], BeforeValidator(mail_types)] = Field(
+        default_factory=list, max_length=4
+    )
     """About what its user gets mail; of an array one about all of it, with ARRAY_TASKS one about each element."""
     mail_user: Annotated[str, in_schema(pattern=ADDRESS), AfterValidator(checked_address)] | None = None
     """Where to, instead of its user."""

@@ -61,6 +61,7 @@ from betimes.service.runtime.retention import (
 )
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.slurm_source import Observation
+from betimes.service.runtime.submission_filter import SubmissionFilter
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import Ended, Event, RunId
@@ -309,6 +310,9 @@ def _assemble(recovered: _Recovered, config: ServiceConfig, retune: Retune | Non
     uploads = Uploads(uploads_of(config.state), config.upload_bytes)
     tuner = LiveTuner(controller, config.state, retune)
     backend = ServiceBackend(controller, promises, recovered.run_tokens, tuner, uploads)
+    if config.submit_filter is not None:
+        limit_s = config.submit_filter_limit_s
+        backend.submissions.filter = SubmissionFilter(config.submit_filter, controller.launches, limit_s)
     tokens.role_of = backend.role_of
     metrics = None
     if config.metrics != "off":

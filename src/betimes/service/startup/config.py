@@ -69,6 +69,13 @@ def _hook(value: Any) -> str:
     return hook
 
 
+def _limit(value: Any) -> float:
+    seconds = parse_duration(_written(value))
+    if not 0.1 <= seconds <= 600.0:
+        raise ValueError("give a time of 100ms to 10m")
+    return seconds
+
+
 def _mail(value: Any) -> str:
     from betimes.service.runtime.mail import checked_way
 
@@ -567,6 +574,26 @@ class ServiceConfig:
             "The domain of users' addresses, as in example.org; by default mail goes to the user of that name here.",
             _mail_domain,
             "DOMAIN",
+        ),
+    )
+    submit_filter: str | None = field(
+        default=None,
+        metadata=_setting(
+            "submit_filter",
+            "A command that gets each job that is submitted as JSON on its standard input, and writes it changed to "
+            "its standard output, or refuses it by an exit status with the reason on standard error.",
+            _text,
+            "COMMAND",
+        ),
+    )
+    submit_filter_limit_s: float = field(
+        default=10.0,
+        metadata=_setting(
+            "submit_filter_limit",
+            "The time that it has for a job, which is refused otherwise.",
+            _limit,
+            "TIME",
+            "10s",
         ),
     )
     upload_bytes: int = field(

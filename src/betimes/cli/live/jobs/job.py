@@ -224,6 +224,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("requeue", "" if spec.requeue else "never"),
         ("checkpoints", spec.checkpoint_dir or ""),
         ("notifies", spec.notify or ""),
+        ("mail", " to ".join([",".join(spec.mail_type), *([spec.mail_user] if spec.mail_user else [])])),
         ("labels", ", ".join(f"{name}={value}" for name, value in spec.labels.items())),
         ("environment", _variables(spec.env)),
     ]
