@@ -107,7 +107,7 @@ class Cluster:
             "finish_at": self.now_at + 1.0,
             "basis": "estimate",
         }
-        self.scheduler.quoted(quote, self.scheduler.queue, None, self.now_at)
+        self.scheduler.quoted(quote, self.scheduler.queue, None, self.now_at, math.nan)
 
     def submit(self, *specs: JobSpec, user: str = "ann") -> list[int]:
         numbers = [number for one in specs for number in self.scheduler.admission.submit(one, user)]
