@@ -16,6 +16,7 @@ from betimes.errors import Refused
 from betimes.service.machines.budgets import FleetLimits
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.job_states import Status
+from betimes.service.spec.job_changes import JobChanges
 from tests.service.reliability.cluster import spec
 from tests.service.runtime.test_fleet_limits import play, play_with, reason
 from tests.service.runtime.test_rentals import BIG, House, clouds
@@ -168,6 +169,22 @@ def test_a_machine_at_once_is_refused_to_a_job_that_is_longer_than_a_lease(tmp_p
             await house.backend.quote(at_once, "ann")
 
     play(tmp_path, "njw", LIMITS, test)
+
+
+def test_no_job_that_waits_is_made_longer_than_a_lease(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        runs, waits = await house.submit(600.0, 600.0, cpu=4.0)
+        await house.at(100.0)
+        for changes in (JobChanges(estimate_s=LONGEST_S + 10.0), JobChanges(time_limit_s=LONGEST_S + 7.0)):
+            with pytest.raises(Refused, match=r"it may take 46.2 min, .* no owned machine holds it"):
+                await house.backend.edit([waits], changes, "ann")
+            await house.backend.edit([runs], changes, "ann")
+        await house.backend.edit([waits], JobChanges(estimate_s=700.0, name="longer"), "ann")
+        await house.at(2000.0)
+        assert await house.job(waits) == (Status.FINISHED, 1)
+
+    limits = Settings(fleet=FleetLimits(most_machines=1, longest_lease_s=LEASE_S))
+    play(tmp_path, "odb", limits, test)
 
 
 @pytest.mark.parametrize("policy", ["odb", "no-packing:period=60"])

@@ -318,7 +318,10 @@ class LargeArrays(Part):
 
 
 class Admission:
-    """Turns specifications into jobs of the ledger."""
+    """Turns specifications into jobs of the ledger.
+
+    refuse: raises Refused or Unknown for a job of a user that a part of the scheduler does not let in.
+    """
 
     def __init__(
         self,
@@ -330,7 +333,8 @@ class Admission:
         refuse: Callable[[JobSpec, str], None],
     ) -> None:
         self._state, self._engine, self._jobs = state, engine, jobs
-        self._arrays, self._users, self._refuse = arrays, users, refuse
+        self._arrays, self._users = arrays, users
+        self.refuse = refuse
 
     def check(self, spec: JobSpec, user: str) -> None:
         """Raise Refused or Unknown for a job that this user cannot submit."""
@@ -344,7 +348,7 @@ class Admission:
             engine.offers_for_jobs,
             engine.shared_offers,
         )
-        self._refuse(spec, user)
+        self.refuse(spec, user)
 
     def check_labels(self, specs: Sequence[JobSpec]) -> None:
         """Raise Refused for required labels under a policy that ignores them, or for too many different ones."""

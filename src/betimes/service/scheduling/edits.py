@@ -62,6 +62,8 @@ class Edits:
             self._check_after(number, spec)
         if not set(changes.given) <= set(RUNNING):
             self._admission.check(spec, job.user)
+        elif run is None and not RESTATING.isdisjoint(changes.given):
+            self._admission.refuse(spec, job.user)
         return spec
 
     def edit(self, numbers: Iterable[int], changes: JobChanges, user: str) -> None:
