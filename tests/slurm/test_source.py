@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import os
 import subprocess
 import time
@@ -524,19 +525,25 @@ def test_accounting_teaches_run_times(tmp_path: Path) -> None:
     head = "JobIDRaw|User|Submit|Start|ElapsedRaw|TimelimitRaw|AllocCPUS|ReqCPUS|State|Partition|JobName"
     since = [ago(90_000.0 - 900.0 * number) for number in range(80)]
     lines = [
-        f"{number}|ann|{at}|{at}|{120 + number % 7}|60|1|1|COMPLETED|batch|quick"
+        f"{number}|{getpass.getuser()}|{at}|{at}|{120 + number % 7}|60|1|1|COMPLETED|batch|quick"
         for number, at in enumerate(since, 1)
     ]
     (slurm.shown / "sacct").write_text("\n".join([head, *lines, ""]))
 
     async def story() -> None:
-        slurm.queue(waiting(102, name="quick", submit=ago(0.0)))
+        slurm.queue(waiting(102, name="quick", user=getpass.getuser(), submit=ago(0.0)))
         async with watching(tmp_path, slurm, history_s=1e6) as (service, client):
             await until(lambda: _promised(client, 102))
             job = await client.job(102)
             # The limit is an hour.
             assert job.job.promised_finish_at == pytest.approx(time.time() + 123.0, abs=60.0)
             assert job.quotes[0].finish_high_at is not None
+            # So does a job that is asked about, of the same user and name.
+            quoted = await client.quote(_asked(name="quick", time_limit_s=3600.0))
+            assert (quoted.basis, quoted.run_s) == ("alike", pytest.approx(123.0, abs=10.0))
+            assert quoted.start_at is not None
+            assert quoted.finish_at == pytest.approx(quoted.start_at + quoted.run_s)
+            assert quoted.finish_high_at is not None
             assert [kind for kind, _ in events(service)].count("history-learned") == 1
         async with watching(tmp_path, slurm, history_s=1e6) as (service, _):
             assert [kind for kind, _ in events(service)].count("history-learned") == 1
