@@ -414,7 +414,8 @@ class ServiceBackend:
         """Start nothing more on a node, for this reason. Raises Unknown, Conflict."""
         self._check_decides()
         node = await self.controller.ask(
-            f"drain of node {name} by {user}", lambda scheduler: scheduler.nodes.drain(name, user, reason)
+            f"drain of node {name} by {user}",
+            lambda scheduler: scheduler.nodes.drain(name, user, reason, f"user:{user}"),
         )
         return node_view(name, node, self.scheduler)
 

@@ -8,23 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
-from asyncio.subprocess import PIPE
 from collections.abc import Sequence
-from contextlib import suppress
 
 from pydantic import ValidationError
 
 from betimes.errors import Refused
-from betimes.printing import printable
+from betimes.service.runtime.commands import answer_of
 from betimes.service.runtime.launches import Launches
 from betimes.service.spec.job_spec import JobSpec
 from betimes.units import length
 
 LIMIT_S = 10.0
 MOST_AT_ONCE = 8
-MOST_SAID = 500  # characters of its reason
 
 log = logging.getLogger(__name__)
 
@@ -49,15 +44,25 @@ class SubmissionFilter:
                 task.cancel()
 
     async def _filtered(self, spec: JobSpec, user: str) -> JobSpec:
-        async with self._slots:
-            status, out, said = await self._answer(spec.model_dump_json(exclude_defaults=True), user)
-        if status:
-            last = printable(said.strip().rpartition("\n")[2])[:MOST_SAID]
-            raise Refused(last or f"the service's submission filter refuses it (exit status {status})")
-        if not out.strip():
+        given, who = spec.model_dump_json(exclude_defaults=True), {"BETIMES_USER": user}
+        try:
+            async with self._slots:
+                answer = await answer_of(self._command, self._launches, self._limit_s, given, who)
+        except TimeoutError:
+            log.error("the submission filter has not answered within %s", length(self._limit_s))
+            raise Refused(
+                f"the service's submission filter has not answered within {length(self._limit_s)}; try again, or ask "
+                "an operator"
+            ) from None
+        except OSError as error:
+            raise Refused(f"the service's submission filter cannot be run: {error}") from None
+        if answer.status:
+            why = f"the service's submission filter refuses it (exit status {answer.status})"
+            raise Refused(answer.last_line or why)
+        if not answer.out.strip():
             return spec
         try:
-            return JobSpec.model_validate_json(out)
+            return JobSpec.model_validate_json(answer.out)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"])) or "its answer"
@@ -66,32 +71,3 @@ class SubmissionFilter:
                 f"the service's submission filter answers with no job ({where}: {first['msg']}); an operator has to "
                 "mend it"
             ) from None
-
-    async def _answer(self, job: str, user: str) -> tuple[int, str, str]:
-        """Exit status, standard output and standard error. Raises Refused."""
-        variables = {
-            **self._launches.kept_for(None),  # and none of the service's secrets
-            "BETIMES_STATE": str(self._launches.state),
-            "BETIMES_USER": user,
-        }
-        try:
-            process = await asyncio.create_subprocess_exec(
-                "/bin/sh", "-c", self._command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd="/", env=variables,
-                start_new_session=True,
-            )  # fmt: skip
-        except OSError as error:
-            raise Refused(f"the service's submission filter cannot be run: {error}") from None
-        try:
-            async with asyncio.timeout(self._limit_s):
-                out, said = await process.communicate(job.encode())
-        except TimeoutError:
-            log.error("the submission filter has not answered within %s", length(self._limit_s))
-            raise Refused(
-                f"the service's submission filter has not answered within {length(self._limit_s)}; try again, or ask "
-                "an operator"
-            ) from None
-        finally:
-            with suppress(ProcessLookupError):  # and what it has left behind
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-        return process.returncode or 0, out.decode(errors="replace"), said.decode(errors="replace")

@@ -121,17 +121,17 @@ class Nodes(Part):
         """A rented node is up, since an instant that may be before the service learns of it."""
         self.set_status(name, UP, "cloud", **self._earlier("up_at", at))
 
-    def drain(self, name: str, user: str, reason: str) -> Node:
-        """Start nothing more on a node, for a reason in the user's words; returns it as `set_status` does.
+    def drain(self, name: str, by: str, reason: str, cause: str) -> Node:
+        """Start nothing more on a node, for a reason in the words of a user; returns it as `set_status` does.
 
         One that drains or has drained takes the user and the reason. Raises Unknown, Conflict.
         """
-        words: dict[str, Any] = {"drained_by": user, "drain_reason": reason}
+        words: dict[str, Any] = {"drained_by": by, "drain_reason": reason}
         before = self.node(name)
         status, was = before.status, (before.drained_by, before.drain_reason)
-        node = self.set_status(name, DRAINING, f"user:{user}", **words)
-        if node.status == status and was != (user, reason):
-            self._state.log("node-status", f"user:{user}", node=name, status=status, **words)
+        node = self.set_status(name, DRAINING, cause, **words)
+        if node.status == status and was != (by, reason):
+            self._state.log("node-status", cause, node=name, status=status, **words)
         return node
 
     def set_status(self, name: str, status: str, cause: str, **more: Any) -> Node:

@@ -46,6 +46,7 @@ from betimes.service.runtime.admission import check_start
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.launches import Launches
+from betimes.service.runtime.node_health import NodeHealth
 from betimes.service.runtime.notifications import UPTO, Notifier
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.rentals import Rentals
@@ -204,6 +205,7 @@ async def _opened(
             async with (
                 _deciding(recovered, listener) as failed,
                 Notifier(recovered.controller, config.notify, mail=config.mail_settings),
+                NodeHealth(recovered.controller, config.node_health, config.node_health_every_s),
             ):
                 token, controller = recovered.token, recovered.controller
                 yield Service(listener.url, token, controller, served.backend, store, failed)

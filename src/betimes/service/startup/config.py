@@ -76,6 +76,13 @@ def _limit(value: Any) -> float:
     return seconds
 
 
+def _period(value: Any) -> float:
+    seconds = parse_duration(_written(value))
+    if not 1.0 <= seconds <= 86_400.0:
+        raise ValueError("give a time of 1s to 1d")
+    return seconds
+
+
 def _mail(value: Any) -> str:
     from betimes.service.runtime.mail import checked_way
 
@@ -575,6 +582,20 @@ class ServiceConfig:
             _mail_domain,
             "DOMAIN",
         ),
+    )
+    node_health: str | None = field(
+        default=None,
+        metadata=_setting(
+            "node_health",
+            "A command that looks after this machine: where it exits with another status than 0 the machine's node is "
+            "drained, with the last line that it has printed as the reason.",
+            _text,
+            "COMMAND",
+        ),
+    )
+    node_health_every_s: float = field(
+        default=300.0,
+        metadata=_setting("node_health_every", "How often it is run.", _period, "TIME", "5m"),
     )
     submit_filter: str | None = field(
         default=None,
