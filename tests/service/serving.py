@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import httpx
-from fastapi import FastAPI
 
 from betimes.cluster import Cluster, Offer
 from betimes.page.site import create_page
@@ -28,7 +27,6 @@ from betimes.service.startup.in_memory import assembled
 from betimes.service.startup.server import serve
 from betimes.service.store import Store
 from betimes.service.views.models import JobView, Page
-from tests.service.fake_backend import FakeBackend
 
 if TYPE_CHECKING:
     from betimes.service.runtime.service_backend import ServiceBackend
@@ -95,7 +93,7 @@ class Serving:
         page = partial(create_page, self.backend) if self._pages else None
         self.tokens.role_of = self.backend.role_of
         self.app = create_app(self.backend, self.tokens, page=page, **self._options)
-        self.app.openapi = _document
+        self.app.openapi = document
         self._is_open = True
         await self.assembly.settle()
         return self
@@ -200,57 +198,15 @@ class MemoryTokens:
         self.rows |= {hashed: replace(self.rows[hashed], used_at=at) for hashed, at in used_at.items()}
 
 
-@dataclass
-class Fake:
-    """The fake, the application over it, and the operator's token."""
-
-    backend: FakeBackend
-    tokens: Tokens
-    token: str
-    app: FastAPI
-
-    async def __aenter__(self) -> Self:
-        """Make a new application over the same service, as after a restart."""
-        self.app = create_app(_as_service(self.backend), self.tokens, limits=QUICK)
-        self.app.openapi = _document
-        return self
-
-    async def __aexit__(self, *_: object) -> None: ...
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.token}"}
-
-    def asking(self) -> httpx.AsyncClient:
-        """A client that asks in process."""
-        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-        return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=self.headers)
-
-
-def fake(folder: Path | None = None) -> Fake:
-    backend = FakeBackend(folder)
-    kept = MemoryTokens()
-    tokens = Tokens(kept)
-    backend.kept_tokens = kept.rows
-    app = create_app(_as_service(backend), tokens, limits=QUICK)
-    app.openapi = _document
-    return Fake(backend, tokens, tokens.new("ada"), app)
-
-
 @functools.cache
-def _document() -> dict[str, Any]:
-    """The document of every application, in which parameters are looked up; to make it takes a third of a second."""
+def document() -> dict[str, Any]:
+    """The OpenAPI document of every application; to make it takes a third of a second."""
     return create_app(cast(Any, None), Tokens(MemoryTokens())).openapi()
-
-
-def _as_service(backend: FakeBackend) -> ServiceBackend:
-    """The fake has those of the service's methods that its tests need."""
-    return cast("ServiceBackend", backend)
 
 
 @contextlib.asynccontextmanager
 async def served(
-    it: Serving | Fake, state: Path, port: int = 0, host: str = "127.0.0.1", **options: Any
+    it: Serving, state: Path, port: int = 0, host: str = "127.0.0.1", **options: Any
 ) -> AsyncIterator[str]:
     """Run it and serve it on a real port, with the options of `serve`; the URL."""
     state.mkdir(exist_ok=True)
@@ -275,8 +231,8 @@ async def served(
 class Background:
     """The same in a thread of its own, for clients that block; it can be stopped and started again."""
 
-    def __init__(self, it: Serving | Fake, state: Path) -> None:
-        self.it: Any = it
+    def __init__(self, it: Serving, state: Path) -> None:
+        self.it = it
         self.state = state
         self.url = ""
         self._up = threading.Event()
@@ -301,24 +257,13 @@ class Background:
         thread.start()
         try:
             assert self._up.wait(PATIENCE_S)
-            self.loop = self.it.loop = loop
+            self.it.loop = loop
             yield self.url
         finally:
             self.it.loop = None
             loop.call_soon_threadsafe(stop.set)
             thread.join(PATIENCE_S)
             assert not thread.is_alive()
-
-    def do(self, action: Callable[..., object], *arguments: Any, **options: Any) -> None:
-        """Do something to the fake in its own thread, and wait for it."""
-        done = threading.Event()
-
-        def act() -> None:
-            action(*arguments, **options)
-            done.set()
-
-        self.loop.call_soon_threadsafe(act)
-        assert done.wait(PATIENCE_S)
 
 
 async def until(condition: Callable[[], bool]) -> None:

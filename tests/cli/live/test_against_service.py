@@ -1,8 +1,7 @@
-"""The verbs with the real client, over a real socket, on a service in memory."""
+"""Verbs from beginning to end, as programs of their own, and while the service is away, hangs or is busy."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -11,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,41 +19,39 @@ import pytest
 
 from betimes.client import plain
 from betimes.errors import NotReachable
+from betimes.service.machines.machine import Machine
 from betimes.service.scheduling.job_states import Status
+from betimes.service.views.models import EventView, JobView
 from tests.cli.conftest import Call, program
-from tests.service.serving import Background, fake, until
+from tests.service.serving import Background, Serving
 
 PATIENCE_S = 60  # for a program to end
 
 
-@pytest.fixture
-def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Background]:
-    for name in ("BETIMES_URL", "BETIMES_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    state = tmp_path / "state"
-    monkeypatch.setenv("BETIMES_STATE", str(state))
-    served = Background(fake(tmp_path / "runs"), state)
-    with served():
-        yield served
+SERVES = {"machines": (Machine("here", "virtual", "n", 8.0, 16.0, 0.0),)}
 
 
 def test_from_a_quote_to_the_end(betimes: Call, live: Background, tmp_path: Path) -> None:
     assert betimes("quote", "--json", "--", "true").json()["job_id"] is None
-    assert betimes("submit", "--label", "a=b", "--json", "--", "true", "--flag").json()["job_ids"] == [1]
+    # The first takes the whole machine.
+    whole = ("submit", "--units", "8", "--label", "a=b", "--json", "--", "true", "--flag")
+    assert betimes(*whole).json()["job_ids"] == [1]
     (tmp_path / "two.yaml").write_text("jobs: [{command: [a]}, {command: [b], cpu: 2}]")
     assert betimes("submit", tmp_path / "two.yaml", "--json").json()["job_ids"] == [2, 3]
     assert [each["job_id"] for each in betimes("jobs", "--json").json()] == [3, 2, 1]
     assert [each["job_id"] for each in betimes("jobs", "--label", "a=b", "--json").json()] == [1]
     assert betimes("job", "3", "--json").json()["spec"]["cpu"] == 2.0
-    assert [each["status"] for each in betimes("hold", "1-2", "--json").json()] == ["held", "held"]
-    assert [each["status"] for each in betimes("release", "1,2", "--json").json()] == ["queued", "queued"]
+    assert [each["status"] for each in betimes("hold", "2-3", "--json").json()] == ["held", "held"]
+    assert [each["status"] for each in betimes("release", "2,3", "--json").json()] == ["queued", "queued"]
     assert betimes("cancel", "2").out == "Job 2, a: cancelled\n"
-    live.do(live.it.backend.becomes, 3, Status.FINISHED)
+    assert betimes("wait", "3", "--timeout", "0").code == 3
+    live.it.end_run(1)
+    live.it.end_run(3)
     assert betimes("wait", "3").code == 0
     assert betimes("wait", "2").code == 1
-    assert betimes("wait", "1", "--timeout", "0").code == 3
-    assert [each["kind"] for each in betimes("events", "--job", "2", "--json").json()] == [
-        *("submitted", "held", "queued", "cancelled")
+    kinds = [each["kind"] for each in betimes("events", "--job", "2", "--json").json()]
+    assert [kind for kind in kinds if kind not in ("queued", "quoted")] == [
+        *("submitted", "held", "released", "cancel-requested", "cancelled")
     ]
     again = [betimes("submit", "--key", "once", "--json", "--", "x").json()["job_id"] for _ in range(2)]
     assert again == [4, 4]
@@ -63,25 +60,30 @@ def test_from_a_quote_to_the_end(betimes: Call, live: Background, tmp_path: Path
 def test_jobs_are_submitted_again(betimes: Call, live: Background) -> None:
     betimes("submit", "--name", "prep", "--env", "A=1", "--label", "a=b", "--hold", "--", "true")
     betimes("submit", "--array", "3-6", "--after", "1", "--", "x")  # jobs 2 to 5
+    betimes("release", "1")
+    live.it.end_run(1)
     for number in (3, 4):
-        live.do(live.it.backend.becomes, number, Status.FAILED)
-    specs = live.it.backend.specs
+        live.it.end_run(number, 1)
 
-    def array_of(job: int) -> str | None:
-        return specs[job].array
+    def job(number: int) -> JobView:
+        [found] = [job for job in live.it.jobs() if job.job_id == number]
+        return found
+
+    def indices(*numbers: int) -> list[int | None]:
+        return [job(number).array_index for number in numbers]
 
     assert [each["job_ids"] for each in betimes("rerun", "2", "--failed", "--json").json()] == [[6, 7]]
-    assert (array_of(6), specs[6].command, specs[6].after) == ("4-5", ["x"], ["1"])
+    sixth = job(6).spec
+    assert sixth is not None
+    assert (indices(6, 7), sixth.command, sixth.after) == ([4, 5], ["x"], ["1"])
     assert [each["job_ids"] for each in betimes("rerun", "1-5", "--json").json()] == [[8], [9, 10, 11, 12]]
-    assert (specs[8].title, specs[8].env, specs[8].labels, specs[8].hold) == (
-        "prep",
-        {"A": "1"},
-        {"a": "b"},
-        False,
-    )
-    assert (array_of(9), specs[9].after) == ("3-6", ["8"])
+    eighth, ninth = job(8).spec, job(9).spec
+    assert eighth is not None
+    assert (eighth.title, eighth.env, eighth.labels, eighth.hold) == ("prep", {"A": "1"}, {"a": "b"}, False)
+    assert ninth is not None
+    assert (indices(9, 10, 11, 12), ninth.after) == ([3, 4, 5, 6], ["8"])
     assert [each["job_ids"] for each in betimes("rerun", "5", "--json").json()] == [[13]]
-    assert array_of(13) == "6"
+    assert indices(13) == [6]
     assert betimes("rerun", "5").out.startswith("Job 14, x")
     said = betimes("rerun", "1", "--failed")
     assert (said.code, said.err) == (
@@ -90,15 +92,9 @@ def test_jobs_are_submitted_again(betimes: Call, live: Background) -> None:
     )
 
 
-def test_nodes_and_policy(betimes: Call, live: Background) -> None:
-    assert (
-        len(betimes("nodes", "add", "big", "--cpu", "4", "--memory", "8GiB", "--count", "2", "--json").json())
-        == 2
-    )
-    assert betimes("nodes", "drain", "big-1", "--json").json()[0]["status"] == "draining"
-    assert [each["name"] for each in betimes("nodes", "--json").json()] == ["here", "big-0", "big-1"]
-    assert betimes("policy", "set", "srsf", "--json").json()["policy"] == "srsf"
-    assert betimes("policy").out.startswith("srsf (on a pool)")
+def kept_input(live: Background) -> list[str | None]:
+    """The standard input that is kept with each job."""
+    return [job.spec.stdin for job in live.it.jobs() if job.spec is not None]
 
 
 def test_what_is_piped_in_is_kept_with_the_job(live: Background) -> None:
@@ -108,9 +104,8 @@ def test_what_is_piped_in_is_kept_with_the_job(live: Background) -> None:
         return subprocess.run([*submit, *words], input=data, capture_output=True, check=False)
 
     assert piped("naïve\n".encode(), "--", "cat").returncode == 0
-    assert live.it.backend.specs[1].stdin == "naïve\n"
     assert piped(b"", "--", "cat").returncode == 0
-    assert live.it.backend.specs[2].stdin is None
+    assert kept_input(live) == ["naïve\n", None]
     for data, part in ((b"x" * 65_537, b"more than 64 KiB"), (b"\xff", b"no text in UTF-8")):
         refused = piped(data, "--", "cat")
         assert (refused.returncode, refused.stderr.count(b"\n")) == (2, 1)
@@ -122,23 +117,21 @@ def test_input_that_the_caller_has_too_is_not_dropped_without_a_word(live: Backg
         f"import subprocess; subprocess.run([{sys.executable!r}, '-m', 'betimes', 'submit', '--', 'cat'])"
     )
     done = subprocess.run([sys.executable, "-c", caller], input=b"x\n", capture_output=True, check=True)
-    assert live.it.backend.specs[1].stdin is None
+    assert kept_input(live) == [None]
     assert b"standard input is not kept with the job, as python" in done.stderr
 
 
 def test_what_is_piped_into_a_command_that_stands_for_this_one_is_kept(live: Background) -> None:
     line = f"echo hello | timeout 60 {sys.executable} -m betimes submit -- cat"
     subprocess.run(["sh", "-c", line], capture_output=True, check=True)
-    assert live.it.backend.specs[1].stdin == "hello\n"
+    assert kept_input(live) == ["hello\n"]
 
 
 def test_a_loop_that_reads_a_list_keeps_it(live: Background) -> None:
     loop = f"while read line; do {sys.executable} -m betimes submit -- echo $line || exit; done"
     subprocess.run(["sh", "-c", loop], input=b"a\nb\n", capture_output=True, check=True)
-    assert [(spec.command, spec.stdin) for spec in live.it.backend.specs.values()] == [
-        (["echo", "a"], None),
-        (["echo", "b"], None),
-    ]
+    assert [job.spec.command for job in live.it.jobs() if job.spec] == [["echo", "a"], ["echo", "b"]]
+    assert kept_input(live) == [None, None]
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
@@ -158,16 +151,22 @@ def started(*words: str) -> subprocess.Popen[str]:
 def test_waiting_goes_on_while_the_service_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BETIMES_STATE", str(tmp_path / "state"))
     monkeypatch.delenv("BETIMES_URL", raising=False)
-    served = Background(fake(tmp_path / "runs"), tmp_path / "state")
-    folder = tmp_path / "runs" / "1" / "1"
-    folder.mkdir(parents=True)
-    log = folder / "log"
-    log.write_bytes(b"one\n")
+    it = Serving(tmp_path / "service")
+    served = Background(it, tmp_path / "state")
+    watched = threading.Event()
     with served():
         program("submit", "--", "true")
-        served.do(served.it.backend.becomes, 1, Status.RUNNING, attempt=1)
+        log = it.log(1)
+        log.write_bytes(b"one\n")
+        watch = it.backend.watch
+
+        def noted(after: int) -> AsyncIterator[EventView]:
+            watched.set()
+            return watch(after)
+
+        monkeypatch.setattr(it.backend, "watch", noted)
         waits = started("wait", "1")
-        asyncio.run(until(lambda: served.it.backend.watching == 1))
+        assert watched.wait(PATIENCE_S)
         follows = started("logs", "-f", "1")
         assert follows.stdout is not None
         assert follows.stdout.readline() == "one\n"
@@ -180,8 +179,9 @@ def test_waiting_goes_on_while_the_service_is_away(tmp_path: Path, monkeypatch: 
         file.write(b"two\n")
     with served():
         assert program("wait", "1", "--timeout", "0.1").code == 3
-        served.do(served.it.backend.becomes, 1, Status.FINISHED)
+        it.end_run(1)
         outcomes = [child.communicate(timeout=PATIENCE_S)[0] for child in (waits, follows)]
+    it.close()
     assert [child.returncode for child in (waits, follows)] == [0, 0]
     assert outcomes[1] == "two\n"
 
@@ -238,23 +238,11 @@ def test_a_service_that_was_busy_for_a_moment_is_waited_for(
     assert len(checks) >= 2
 
 
-def test_logs(betimes: Call, live: Background, tmp_path: Path) -> None:
-    betimes("submit", "--", "true")
-    assert betimes("logs", "1").code == 2
-    live.do(live.it.backend.becomes, 1, Status.FINISHED, attempt=1)
-    folder = tmp_path / "runs" / "1" / "1"
-    folder.mkdir(parents=True)
-    (folder / "log").write_bytes(b"one\ntwo\nthree\n")
-    assert betimes("logs", "1").out == "one\ntwo\nthree\n"
-    assert betimes("logs", "1", "--tail", "1", "--attempt", "1").out == "three\n"
-    assert betimes("logs", "1", "-f").out == "one\ntwo\nthree\n"
-    assert betimes("logs", "1", "--json").json()["log"] == "one\ntwo\nthree\n"
-
-
+@pytest.mark.usefixtures("tell")
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["submit", "--cpu", "65", "--", "x"], "cpu: 65 cores a unit; the largest node has 64"),
+        (["submit", "--cpu", "65", "--", "x"], "--cpu: The largest machine here has 4 cores"),
         (
             ["submit", "--notify", "no-such-program", "--", "x"],
             "there is no program 'no-such-program' on the service",
@@ -262,12 +250,15 @@ def test_logs(betimes: Call, live: Background, tmp_path: Path) -> None:
         (["job", "9"], "no job 9"),
         (["cancel", "8", "9"], "no job 8"),
         (["nodes", "drain", "nowhere"], "no node 'nowhere'"),
-        (["nodes", "add", "a", "--cpu", "4", "--memory", "8GiB", "--count", "1001"], "count"),
-        (["policy", "set", "fifoo"], "no policy 'fifoo'"),
+        (
+            ["nodes", "add", "a", "--cpu", "4", "--memory", "8GiB", "--count", "10001"],
+            "count: 10,001 is too large",
+        ),
+        (["policy", "set", "fifoo"], "unknown policy 'fifoo' (did you mean 'fifo'?)"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_the_service_refuses(betimes: Call, live: Background, words: list[str], part: str) -> None:
+def test_what_the_service_refuses(betimes: Call, words: list[str], part: str) -> None:
     said = betimes(*words)
     assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
     assert part in said.err
@@ -276,14 +267,9 @@ def test_what_the_service_refuses(betimes: Call, live: Background, words: list[s
 @pytest.mark.parametrize(
     "words", [["events", "-f"], ["events", "-f", "--json"], ["jobs", "--watch"], ["logs", "-f", "1"]]
 )
-def test_ctrl_c_ends_what_goes_on_without_a_word(
-    betimes: Call, live: Background, tmp_path: Path, words: list[str]
-) -> None:
+def test_ctrl_c_ends_what_goes_on_without_a_word(betimes: Call, live: Background, words: list[str]) -> None:
     betimes("submit", "--", "true")
-    live.do(live.it.backend.becomes, 1, Status.RUNNING, attempt=1)
-    folder = tmp_path / "runs" / "1" / "1"
-    folder.mkdir(parents=True)
-    (folder / "log").write_bytes(b"one\n")
+    live.it.log(1).write_bytes(b"one\n")
     child = subprocess.Popen(
         [sys.executable, "-m", "betimes", *words],
         stdout=subprocess.PIPE,
@@ -300,8 +286,7 @@ def test_ctrl_c_ends_what_goes_on_without_a_word(
         child.kill()
     assert (child.returncode, err) == (130, "")
     if "--json" in words:
-        assert [json.loads(line)["kind"] for line in first] == ["submitted", "running"]
-        assert out == ""
+        assert [json.loads(line)["event_id"] for line in [*first, *out.splitlines()]][:2] == [1, 2]
 
 
 LINES = [
@@ -326,7 +311,8 @@ def completed(line: str, **environment: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_shell_completes_what_the_service_knows(betimes: Call, live: Background) -> None:
+@pytest.mark.usefixtures("live")
+def test_a_shell_completes_what_the_service_knows(betimes: Call) -> None:
     for _ in range(12):
         betimes("submit", "--", "true")
     assert [completed(line) for line, _ in LINES] == [expected for _, expected in LINES]
@@ -357,48 +343,48 @@ def test_completion_knows_the_statuses() -> None:
 def test_users_are_added_changed_and_given_tokens(betimes: Call, live: Background) -> None:
     assert "No user was added" in betimes("users").out
     added = betimes(
-        "users", "add", "ada", "--weight", "2", "--max-units", "8", "--max-memory", "64GiB", "--json"
+        "users", "add", "eve", "--weight", "2", "--max-units", "8", "--max-memory", "64GiB", "--json"
     ).json()
-    assert (added["name"], added["role"], added["weight"]) == ("ada", "user", 2.0)
+    assert (added["name"], added["role"], added["weight"]) == ("eve", "user", 2.0)
     assert {name: most for name, most in added["limits"].items() if most} == {
         "max_units": 8,
         "max_memory_gib": 64.0,
     }
     changed = betimes(
-        "users", "set", "ada", "--max-units", "none", "--max-usd-per-day", "2.5", "--json"
+        "users", "set", "eve", "--max-units", "none", "--max-usd-per-day", "2.5", "--json"
     ).json()
     assert {name: most for name, most in changed["limits"].items() if most} == {
         "max_memory_gib": 64.0, "max_usd_per_day": 2.5,
     }  # fmt: skip
-    assert "user, disabled" in betimes("users", "disable", "ada").out
+    assert "user, disabled" in betimes("users", "disable", "eve").out
     assert (
-        betimes("users", "set", "ada", "--enable", "--role", "viewer", "--json").json()["disabled"] is False
+        betimes("users", "set", "eve", "--enable", "--role", "viewer", "--json").json()["disabled"] is False
     )
-    token = betimes("users", "token", "ada", "--name", "laptop", "--expires", "90d").out.strip()
+    token = betimes("users", "token", "eve", "--name", "laptop", "--expires", "90d").out.strip()
     assert len(token) >= 43
-    kept = betimes("users", "tokens", "ada", "--json").json()
+    kept = betimes("users", "tokens", "eve", "--json").json()
     assert [(one["name"], round(one["expires_at"] - one["made_at"]), one["revoked_at"]) for one in kept] == [
         ("laptop", 90 * 86_400, None)
     ]
-    assert "revoked" in betimes("users", "revoke", "ada", "laptop").out
+    assert "revoked" in betimes("users", "revoke", "eve", "laptop").out
 
 
 BAD_USERS: list[tuple[list[str], str]] = [
-    (["set", "ada"], "nothing to change: give --role"),
-    (["set", "eve", "--weight", "2"], "there is no user 'eve'"),
-    (["add", "ada"], "there is a user ada already"),
-    (["add", "eve", "--weight", "0"], "--weight: 0 is too small; give 0.001 or more"),
-    (["add", "eve", "--max-units", "x"], "--max-units: expected a number or none, not 'x'"),
-    (["add", "eve", "--max-memory", "4GB"], "--max-memory: '4GB' does not say whether"),
-    (["add", "eve", "--max-running-jobs", "0"], "--max-running-jobs: 0 is too small; give 1 or more"),
-    (["token", "eve"], "there is no user eve"),
-    (["token", "ada", "--expires", "soon"], "--expires:"),
-    (["revoke", "ada", "x"], "ada has no token 'x' that is good"),
+    (["set", "eve"], "nothing to change: give --role"),
+    (["set", "tom", "--weight", "2"], "there is no user 'tom'"),
+    (["add", "eve"], "there is a user eve already"),
+    (["add", "tom", "--weight", "0"], "--weight: 0 is too small; give 0.001 or more"),
+    (["add", "tom", "--max-units", "x"], "--max-units: expected a number or none, not 'x'"),
+    (["add", "tom", "--max-memory", "4GB"], "--max-memory: '4GB' does not say whether"),
+    (["add", "tom", "--max-running-jobs", "0"], "--max-running-jobs: 0 is too small; give 1 or more"),
+    (["token", "tom"], "there is no user 'tom'"),
+    (["token", "eve", "--expires", "soon"], "--expires:"),
+    (["revoke", "eve", "x"], "eve has no token 'x' that is good"),
 ]
 
 
 def test_bad_users_are_one_line_and_exit_status_2(betimes: Call, live: Background) -> None:
-    betimes("users", "add", "ada")
+    betimes("users", "add", "eve")
     for words, text in BAD_USERS:
         said = betimes("users", *words)
         assert (said.code, said.out, said.err.count("\n"), text in said.err) == (2, "", 1, True), said.err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,35 +13,46 @@ from hypothesis import HealthCheck, settings
 from betimes.foresight.objectives import MEASURES, METRICS
 from betimes.service.api import models
 from betimes.service.api.bodies import ARCHIVE
-from betimes.service.scheduling.job_states import Status
 from betimes.service.spec import job_changes, job_spec, users
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views import models as views
 from betimes.service.views.models import OBJECTIVE
-from tests.service.serving import Fake, fake
+from tests.service.serving import Background, Serving, document
+from tests.service.tuning.living import Searches
 
 RELATIONS = (
-    "the largest node has",  # what the cluster can do
-    "there is no policy",
-    "at most 1000",  # nodes of the fake service at once
-    "is more than max_units",  # between fields
+    # What the cluster can do, and the policy in force.
+    "achine here",
+    "cannot fit",
+    "rents no machines; leave it out",
+    "a unit of a pool needs the same on all machines",
+    "does not choose nodes by their labels",
+    "unknown policy",
+    # What was sent before, and when it is.
+    "no directory with the SHA-256",
+    "is past, and no job can be kept",
+    "there is no front yet",
+    # Between fields.
+    "no change is given",
+    "is more than max_units",
     "go together: so many steps",
     "does not divide max_units",
     "cannot be resized either",
-    "is either estimate_s, or steps and step_s",
+    "is either estimate_s, or steps",
     "steps times step_s is",
     "as_one ",
     "a unit needs something of",
     "virtual nodes need cpu and memory_gib",
     "the cloud knows what its",
-    "is an empty range",  # between numbers in a text
-    "it ends before it begins",
-    "an array has at most",
+    "and begins at",
     "a table never falls",
     "upload and workdir exclude each other",
-    "exclude each other; leave all but one of them out",  # conda, venv, image
-    "the SHA-256 of what came is",
+    "exclude each other; leave all but one of them out",
+    "the SHA-256 of what came",
     "the period ends before it begins",
+    # Between numbers in a text.
+    "is an empty range",
+    "an array has at most",
 )
 """What a schema cannot say; all else that is refused, it says beforehand."""
 
@@ -56,10 +67,6 @@ LARGE = {
 
 EXAMPLES, MANY_EXAMPLES = 1, 5  # of each of two dozen routes
 TOO_LARGE = (413, 414, 431)  # bodies, URLs and headers
-
-
-def document() -> dict[str, Any]:
-    return json.loads(json.dumps(fake().app.openapi()))
 
 
 def operations() -> list[tuple[str, str, dict[str, Any]]]:
@@ -131,14 +138,9 @@ def test_every_reference_leads_somewhere() -> None:
     assert set(JobSpec.model_fields) == set(whole["components"]["schemas"]["JobSpec"]["properties"])
 
 
-def test_the_document_is_served() -> None:
-    import asyncio
-
-    async def get() -> Any:
-        async with fake().asking() as http:
-            return (await http.get("/api/v1/openapi.json", headers={"Authorization": ""})).json()
-
-    assert asyncio.run(get()) == document()
+def test_the_document_is_served(standing: Serving) -> None:
+    answer = standing.ask("GET", "/api/v1/openapi.json", headers={"Authorization": ""})
+    assert answer.json() == json.loads(json.dumps(document()))
 
 
 def test_objectives_are_those_that_there_are() -> None:
@@ -165,25 +167,27 @@ def test_the_stream_of_events_is_described() -> None:
         assert stream["example"].startswith("id: ")
 
 
-def service() -> Fake:
-    it = fake(Path("no-such-folder"))  # every log is empty
-    it.backend.happens("started")
-    return it
-
-
-IT = service()
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Background]:
+    """A service at a real address, whose searches for fronts never end; a job has run, and ends only by request."""
+    folder = tmp_path_factory.mktemp("served")
+    it = Serving(folder / "service")
+    background = Background(it, folder / "state")
+    with background():
+        it.assembly.tuner.search = Searches()
+        it.ask("POST", "/api/v1/jobs", json={"command": ["true"]})
+        yield background
+    it.close()
 
 
 @pytest.fixture(scope="module")
-def schema() -> Any:
+def schema(served: Background) -> Any:
     # Imported here and below, where it is used: every process that collects tests would take two seconds for it.
     schemathesis = pytest.importorskip("schemathesis")
     schemathesis.serializer.alias(ARCHIVE, "application/octet-stream")
     # It has a seed of its own, which derandomize does not set: the same examples where Hypothesis has the same.
     config = schemathesis.Config(seed=1 if settings().derandomize else None)
-    return schemathesis.openapi.from_asgi(
-        "/api/v1/openapi.json", IT.app, headers={"Host": "127.0.0.1"}, config=config
-    )
+    return schemathesis.openapi.from_url(f"{served.url}/api/v1/openapi.json", config=config)
 
 
 @pytest.mark.parametrize(
@@ -192,19 +196,21 @@ def schema() -> Any:
         ::3
     ],
 )
-def test_the_api_does_what_the_document_says(schema: Any, method: str, path: str) -> None:
-    fuzz(schema, method, path, EXAMPLES)
+def test_the_api_does_what_the_document_says(schema: Any, served: Background, method: str, path: str) -> None:
+    fuzz(schema, served.it, method, path, EXAMPLES)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path"), [(method, path) for method, path, _ in operations() if path != ENDLESS]
 )
-def test_the_api_does_what_the_document_says_for_longer(schema: Any, method: str, path: str) -> None:
-    fuzz(schema, method, path, MANY_EXAMPLES)
+def test_the_api_does_what_the_document_says_for_longer(
+    schema: Any, served: Background, method: str, path: str
+) -> None:
+    fuzz(schema, served.it, method, path, MANY_EXAMPLES)
 
 
-def fuzz(schema: Any, method: str, path: str, examples: int) -> None:
+def fuzz(schema: Any, it: Serving, method: str, path: str, examples: int) -> None:
     from schemathesis.generation.feedback import FeedbackSources
     from schemathesis.pytest._test_builder import build_operation_test
 
@@ -214,7 +220,7 @@ def fuzz(schema: Any, method: str, path: str, examples: int) -> None:
         suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
     )
     def check(case: Any) -> None:
-        check_answer(case)
+        check_answer(it, case)
 
     # Built here and not by schema.parametrize(), by which every process that collects the tests takes seconds for it.
     test = build_operation_test(
@@ -227,18 +233,19 @@ def fuzz(schema: Any, method: str, path: str, examples: int) -> None:
     test()
 
 
-def check_answer(case: Any) -> None:
+def check_answer(it: Serving, case: Any) -> None:
     from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
-    headers = {"Authorization": f"Bearer {IT.token}", "Host": "127.0.0.1"}
+    headers = {"Authorization": f"Bearer {it.token}"}
     if case.path.endswith("/progress"):
         job = case.path_parameters.get("job_id")
-        headers["Authorization"] = f"Bearer {IT.backend.runs.issue(job, 1) if isinstance(job, int) else 'x'}"
+        tokens = it.backend.run_tokens
+        headers["Authorization"] = f"Bearer {tokens.issue(job, 1) if isinstance(job, int) else 'x'}"
     # Both may go on until the job is over, and nothing else ends it.
     if case.path.endswith(("/wait", "/log")):
-        for number, view in IT.backend.views.items():
-            if not view.status.is_over:
-                IT.backend.becomes(number, Status.FINISHED, attempt=1)
+        active = [job.job_id for job in it.jobs() if not job.status.is_over]
+        it.ask("POST", "/api/v1/jobs/cancel", json={"jobs": active, "where_possible": True})
+        it.pass_time(100.0)
     response = case.call(headers=headers)
     excluded: list[Any] = []
     if response.status_code in (404, 409, *TOO_LARGE) or _is_of_relations(response):

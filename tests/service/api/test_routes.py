@@ -10,6 +10,8 @@ import pytest
 
 from betimes.errors import StoreFull
 from betimes.service.runtime import health
+from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.tuning.view import TuningView
 from betimes.service.views.models import JobStory, JobView, NodeView, Quote, Submitted
 from tests.service.serving import Serving, until
@@ -38,6 +40,24 @@ def test_a_batch_is_submitted_in_its_order(it: Serving) -> None:
     assert response.status_code == 201
     assert [job["job_id"] for job in response.json()["jobs"]] == list(range(1, 101))
     assert [job.spec.command[0] for job in it.jobs() if job.spec] == [str(n) for n in range(100)]
+
+
+def test_nodes_that_are_added_together_are_taken_over_once(
+    it: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    take_over = PolicyEngine.take_over_nodes
+
+    def counted(engine: PolicyEngine) -> bool:
+        taken.append(len(it.backend.scheduler.ledger.nodes))
+        return take_over(engine)
+
+    monkeypatch.setattr(PolicyEngine, "take_over_nodes", counted)
+    big = {"type": "big", "count": 1001, "cpu": 4, "memory_gib": 8}
+    assert len(it.ask("POST", "/api/v1/nodes", json=big).json()["nodes"]) == 1001
+    assert taken == [1002]
+    (job,) = with_jobs(it, 1, min_units=4000, max_units=4000)
+    assert it.jobs()[job - 1].status is Status.RUNNING
 
 
 def test_the_same_key_submits_once(it: Serving) -> None:

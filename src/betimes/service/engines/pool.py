@@ -299,14 +299,19 @@ class LivePool:
 
     def add_node(self, capacity: Amounts) -> int:
         """Add a node that is up; returns its number. `set_units` and `happen` follow."""
-        if not self.unused_nodes:
-            self.unused_nodes.append(len(self.state.nodes))
-            self.driver.state = with_nodes(self.state, np.zeros((1, 3), dtype=np.int64), 0)
+        self.make_room(1)
         number = self.unused_nodes.pop()
         node = self.state.nodes[number]
         node.gpu, node.cpu, node.memory = node.free_gpu, node.free_cpu, node.free_memory = capacity
         node.up = 1
         return number
+
+    def make_room(self, nodes: int) -> None:
+        """Let the columns hold so many more nodes, which are added next."""
+        first, lacking = len(self.state.nodes), nodes - len(self.unused_nodes)
+        if lacking > 0:
+            self.driver.state = with_nodes(self.state, np.zeros((lacking, 3), dtype=np.int64), 0)
+            self.unused_nodes[:0] = range(first + lacking - 1, first - 1, -1)
 
     def remove_node(self, number: int) -> bool:
         """Remove a node; False: a job has units on it. `set_units` and `happen` follow."""

@@ -137,8 +137,7 @@ def add_nodes(scheduler: Scheduler, group: NodeGroup, kind: Kind | None, cause: 
     """Add the operator's own nodes; their names. kind: null where none was named. Raises Refused, Conflict."""
     nodes = scheduler.ledger.nodes
     machines = machines_of(group, kind_to_add(kind, nodes.values()), nodes)
-    for machine in machines:
-        scheduler.nodes.add(machine, cause)
+    scheduler.nodes.add_all(machines, cause)
     return [machine.name for machine in machines]
 
 

@@ -60,8 +60,8 @@ def _add_machines(scheduler: Scheduler, of_type: str, count: int) -> None:
     if like is None:
         known = ", ".join(sorted({node.machine.type for node in nodes.values()})) or "none"
         raise Unknown(f"there is no node of type {of_type} to add more of; there are: {known}")
-    for number in range(1, count + 1):
-        scheduler.nodes.add(replace(like, name=f"{of_type}.what-if-{number}", kind="virtual"), "operator")
+    names = [f"{of_type}.what-if-{number}" for number in range(1, count + 1)]
+    scheduler.nodes.add_all([replace(like, name=name, kind="virtual") for name in names], "operator")
 
 
 def _rent_machine(scheduler: Scheduler, rentals: Rentals | None, of_type: str) -> None:

@@ -176,6 +176,8 @@ class Built:
             if not engine.remove_node(number):
                 return None
             del self.nodes[number]
+        if isinstance(engine, LivePool):
+            engine.make_room(len(kept.keys() - had.keys()))
         for name, node in kept.items():
             if name in had:
                 number = had[name][0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -81,7 +81,11 @@ class Nodes(Part):
 
     def add(self, machine: Machine, cause: str) -> None:
         """Add an owned node. Raises Conflict for a name that is taken."""
-        self._add(Node(machine), cause)
+        self.add_all([machine], cause)
+
+    def add_all(self, machines: Iterable[Machine], cause: str) -> None:
+        """Add owned nodes, which the engine takes over together. Raises Conflict for a name that is taken."""
+        self._add([Node(machine) for machine in machines], cause)
 
     def rent(
         self,
@@ -100,7 +104,7 @@ class Nodes(Part):
         """
         now_at = self._state.now_at
         up_at, rented_at = now_at if status == UP else None, now_at if asked_at is None else asked_at
-        self._add(Node(machine, status, rented_at, for_job, for_user, by_policy, up_at), cause)
+        self._add([Node(machine, status, rented_at, for_job, for_user, by_policy, up_at)], cause)
 
     def change(self, machine: Machine) -> None:
         """A node has come back with another capacity."""
@@ -251,13 +255,14 @@ class Nodes(Part):
         """The cloud has refused a request after accepting it."""
         self._state.log("not-rented", "cloud", type=type, text=text)
 
-    def _add(self, node: Node, cause: str) -> None:
-        name = node.machine.name
-        known = self._state.ledger.nodes.get(name)
-        if known is not None and known.status != LOST:
-            raise Conflict(f"there is a node {name} already, and it is {known.status}")
-        self._log_added(node, cause)
-        if node.is_shared and not self._is_the_policys(node):
+    def _add(self, nodes: Sequence[Node], cause: str) -> None:
+        for node in nodes:
+            known = self._state.ledger.nodes.get(node.machine.name)
+            if known is not None and known.status != LOST:
+                raise Conflict(f"there is a node {node.machine.name} already, and it is {known.status}")
+        for node in nodes:
+            self._log_added(node, cause)
+        if any(node.is_shared and not self._is_the_policys(node) for node in nodes):
             self._renewal.nodes_changed()
 
     def _log_added(self, node: Node, cause: str) -> None:
