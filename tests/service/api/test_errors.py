@@ -48,6 +48,7 @@ def refused(it: Serving, body: Any, path: str = "/api/v1/jobs") -> dict[str, Any
         ({"env": {"A": "x\0y"}}, "env.A", "NUL"),
         ({"curve": {"speedup": {"1": 2, "2": 3}}}, "curve.speedup", "relative to one unit"),
         ({"qos": "best"}, "qos", "best-effort"),
+        ({"mail_type": [{}]}, "mail_type", "END"),
     ],
 )
 def test_a_bad_job_is_refused_by_field_and_limit(

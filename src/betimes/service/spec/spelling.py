@@ -43,11 +43,12 @@ def mail_types(value: Any) -> Any:
     given = value.split(",") if isinstance(value, str) else value
     if not isinstance(given, list):
         return value
-    found: dict[object, None] = {}
+    found: list[object] = []
     for each in given:
         name = each.strip().upper() if isinstance(each, str) else each
-        found |= dict.fromkeys({"ALL": ("BEGIN", "END", "FAIL"), "NONE": ()}.get(str(name), (name,)))
-    return list(found)
+        names = {"ALL": ("BEGIN", "END", "FAIL"), "NONE": ()}.get(str(name), (name,))
+        found += [one for one in names if one not in found]
+    return found
 
 
 def checked_address(text: str) -> str:

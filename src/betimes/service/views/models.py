@@ -443,7 +443,9 @@ class MaintenanceSpec(BaseModel):
     from_at: float = Field(ge=0, le=1e11, allow_inf_nan=False, description="seconds since 1970, not past")
     to_at: float = Field(ge=0, le=1e11, allow_inf_nan=False, description="after from_at")
     nodes: list[Label] = Field(default=[], max_length=10_000, description="by name; none: all that are owned")
-    reason: str = Field(default="", max_length=200, description="shown to those who wait")
+    reason: Annotated[str, in_schema(pattern=r"^[^\x00]*$")] = Field(
+        default="", max_length=200, description="shown to those who wait"
+    )
     stop: bool = Field(
         default=False, description="stop runs that are there in time, and requeue them; else they go on"
     )
