@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from betimes.errors import InputError
-from betimes.foresight.intervals import FIRST, RATE, Interval, Intervals, Point, Source, fit
-from betimes.foresight.past_errors import LEAST, Likeness, Window
+from betimes.foresight.intervals import CLASSES, FIRST, RATE, Interval, Intervals, Point, Source, fit
+from betimes.foresight.past_errors import LEAST, OUTWEIGH, Likeness, Window, errors_of_others
 
 
 def point(anchor_s: float = 100.0, *features: float, command: str = "x", wait_s: float = 0.0) -> Point:
@@ -92,6 +92,79 @@ def test_a_hundred_runs_of_one_command_say_little_of_another() -> None:
     learn(known, [0.25] * FIRST, command="sleep 1")
     assert not known.interval(point(command="sleep 1"), None).few
     assert known.interval(point(command="train.py"), None).few
+
+
+ASKED = point()._replace(asked_s=100.0)
+
+
+def with_prior() -> Intervals:
+    """Beside it, promises on other clusters: JCTs of 0.1, 0.2 ... 4.0 times the play-out, twice that with a wait, and
+    a tenth of either where the play-out rests on what is asked for.
+    """
+    of_others = [math.log(at / 10.0) for at in range(1, 41)]
+    longer = [each + math.log(2.0) for each in of_others]
+    shorter, between = ([each - math.log(10.0) for each in errors] for errors in (of_others, longer))
+    return Intervals(0.8, [of_others, longer] * 4 + [shorter, between] * 4)
+
+
+def test_errors_of_other_clusters_are_the_ends_until_there_are_own_ones() -> None:
+    """Of 40 a tenth lies below 0.4 and above 3.7, by the rank of 41 / 10; the median is that without them."""
+    known = with_prior()
+    made = known.interval(ASKED, None)
+    assert (made.low_s, made.median_s, made.high_s) == pytest.approx((39.5, 80.0, 370.5))
+    assert (made.few, made.source) == (False, Source("all", 0, others=True))
+    waiting = known.interval(ASKED._replace(wait_s=50.0), None)
+    assert (waiting.low_s, waiting.high_s) == pytest.approx((79.5, 740.5))
+    by_request = known.interval(ASKED._replace(by_request=True), None)
+    assert (by_request.low_s, by_request.high_s) == pytest.approx((3.5, 80.5))  # the median is none of theirs
+    waiting = known.interval(ASKED._replace(by_request=True, wait_s=50.0), None)
+    assert (waiting.low_s, waiting.high_s) == pytest.approx((7.5, 80.5))
+
+
+def test_own_errors_count_beside_those_of_others_until_they_outweigh_them() -> None:
+    """Own promises of 100 s, to jobs of as many commands, take 100 s each."""
+    known = with_prior()
+    learn(known, [1.0] * 10, "bob")
+    made = known.interval(ASKED, None)
+    assert made.median_s == pytest.approx(100.0)  # the play-out has been right
+    assert made.source == Source("all", 10, others=True)
+    learn(known, [1.0] * 10, "bob")
+    made = known.interval(ASKED, None)  # of 60 the sixth and the 55th: 0.6, and 3.5 behind 20 that are 1
+    assert (made.low_s, made.median_s, made.high_s) == pytest.approx((59.5, 100.0, 350.5))
+    assert (made.few, made.source) == (False, Source("basis", 20, others=True))
+    learn(known, [1.0] * (OUTWEIGH - 20), "bob")
+    made = known.interval(ASKED, None)
+    assert (made.low_s, made.high_s) == pytest.approx((99.5, 100.5))
+    assert made.source == Source("basis", OUTWEIGH)
+
+
+def test_errors_of_other_clusters_are_of_jobs_that_ask_for_a_time() -> None:
+    known, plain = with_prior(), Intervals(0.8)
+    for of in (
+        ASKED._replace(asked_s=0.0),
+        ASKED._replace(like=ASKED.like._replace(stated=True)),
+        ASKED._replace(like=ASKED.like._replace(outran=True)),
+    ):
+        assert known.interval(of, None) == plain.interval(of, None)
+        assert known.interval(of, None).few
+    learn(known, [1.0] * LEAST, "ann")
+    assert known.interval(ASKED, None).source == Source("user", LEAST)  # who is alike says more than others
+
+
+def test_what_was_fitted_on_this_cluster_says_more_than_others() -> None:
+    known = with_prior()
+    learn(known, [1.0 + 0.01 * (at % 2) for at in range(FIRST)], "bob", "sleep 1")
+    refit(known)
+    made = known.interval(ASKED, known.learned(ASKED.features))
+    assert made.source == Source("features", FIRST)
+    assert (made.low_s, made.high_s) == pytest.approx((100.0, 101.0), abs=1.0)
+
+
+def test_the_errors_that_are_shipped_are_forty_of_each_class_in_order() -> None:
+    shipped = errors_of_others()
+    assert [len(each) for each in shipped] == [40] * 2 * CLASSES
+    assert all(list(each) == sorted(each) for each in shipped)
+    assert all(-15.0 < each[0] < 0.0 < each[-1] < 10.0 for each in shipped)
 
 
 def known_well() -> Intervals:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from betimes.foresight.intervals import Interval
+from betimes.foresight.intervals import Interval, Source
 from betimes.foresight.promise_model import Played, PromiseModel, Queue
 from betimes.foresight.run_times import FLOOD, Described
 
@@ -38,8 +38,9 @@ def day(model: PromiseModel, first: int, last: int) -> list[Interval]:
 def test_promises_follow_what_each_user_s_jobs_took() -> None:
     model = PromiseModel(0.8)
     made = day(model, 0, 260)
-    assert made[0].few
-    assert not made[-1].few
+    assert made[0].source == Source("all", 0, others=True)
+    assert made[-1].source is not None
+    assert not made[-1].source.others
     for each, usual_s in ((made[-2], 100.0), (made[-1], 500.0)):
         assert each.median_s == pytest.approx(usual_s, rel=0.15)
         assert 0.5 * usual_s < each.low_s < each.median_s < each.high_s < 2.0 * usual_s
@@ -95,6 +96,7 @@ def test_of_a_flood_only_the_request_says_how_long_it_takes() -> None:
 def test_a_limit_that_nearly_all_keep_bounds_a_job_that_starts_at_once() -> None:
     """Nothing is known of promises, so that the upper end is three times the play-out: 3000 s for a limit of 1000 s."""
     model = PromiseModel(0.8)
+    model.intervals.prior = ()
     in_log = Described("ann", "train.py", 1000.0, 1.0)
 
     def finish(run_s: float) -> None:
@@ -115,6 +117,7 @@ def test_a_limit_that_nearly_all_keep_bounds_a_job_that_starts_at_once() -> None
     assert high_s(in_log, wait_s=500.0) > 4000.0
     assert high_s(replace(in_log, limit_s=math.nan)) == pytest.approx(3000.0, rel=1e-3)
     again = PromiseModel.from_bytes(model.to_bytes())
+    again.intervals.prior = ()
     for _ in range(3):
         finish(1100.0)
     ends = replace(in_log, most_s=1000.0)  # whoever reaches it is ended

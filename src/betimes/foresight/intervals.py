@@ -30,12 +30,15 @@ from betimes.core.nodes.wait_predictor import Predictor, predict_rows
 from betimes.errors import BetimesError, InputError
 from betimes.foresight.past_errors import (
     FEW,
+    LEAST,
     MOST_ALIKE,
     MOST_OF_ANOTHER,
+    OUTWEIGH,
     RESIDUALS,
     Alike,
     Likeness,
     Margins,
+    Prior,
     Raw,
     Window,
 )
@@ -61,6 +64,7 @@ ROLLING = 1000  # latest promises by which sources and medians are judged
 FAR = 30.0  # a median is far from what was asked for if that is so many times as long
 HORIZONS_S = (600.0, 3600.0, 21_600.0)  # classes of promise by its length
 WAITS = 0.05  # and by whether more than this part of it is waiting
+CLASSES = 2 * (len(HORIZONS_S) + 1)
 
 MOST_CLASSES = 20_000  # of promises that are alike: those that were used last
 
@@ -72,15 +76,18 @@ class Source(NamedTuple):
 
     of: promises to jobs of the same command, of its user, with a belief from the same source, or all; or the quantile
     regressions, which learned from so many finished jobs. stated: the estimate that the job states counts as much.
+    others: the ends are of errors on other clusters, too.
     """
 
     of: Literal["command", "user", "basis", "all", "features"]
     sample: int
     stated: bool = False
+    others: bool = False
 
 
 _CLASSES: tuple[Literal["command", "user", "basis", "all"], ...] = ("command", "user", "basis", "all")
 """The names of `Likeness.classes`; without the last for a job that outran its belief."""
+_COARSE = ("basis", "all")  # in which errors of other clusters count, too
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,8 @@ class Point(NamedTuple):
     features: known now, none of them NaN (`UNKNOWN`), times relative to the anchor. most_s: the longest run time.
     asked_s: the run time that was asked for, 0: none. is_open: only that says how long it takes, so that the upper end
     leaves room for it. pull: how far a median that is far from it moves towards it, 1: all the way, in logarithms.
-    certain_s: for so long it certainly does not begin; none of the others includes that.
+    certain_s: for so long it certainly does not begin; none of the others includes that. by_request: in the play-out
+    nothing but what was asked for says how long it takes.
     """
 
     anchor_s: float
@@ -119,6 +127,7 @@ class Point(NamedTuple):
     is_open: bool = False
     pull: float = 0.0
     certain_s: float = 0.0
+    by_request: bool = False
 
 
 class Guess(NamedTuple):
@@ -172,14 +181,18 @@ class FitDue(NamedTuple):
 
 
 class Intervals:
-    """Intervals at one level (0 < level < 1), learned from promises and what became of them."""
+    """Intervals at one level (0 < level < 1), learned from promises and what became of them.
 
-    def __init__(self, level: float) -> None:
+    prior: errors on other clusters by class of promise, and again of those by request, which count beside the own until
+    these are enough. They are of the ends of jobs that ask for a time, and of no others.
+    """
+
+    def __init__(self, level: float, prior: Prior = ()) -> None:
         if not 0.0 < level < 1.0:
             raise InputError(
                 f"interval {level:g}: the share of jobs that are done within it, above 0 and below 1, such as 0.8"
             )
-        self.level = level
+        self.level, self.prior = level, prior
         self.rate = 1.0 - level  # of misses that the margin allows for
         self.margins = (Margins(), Margins())  # of both sources
         self.scores = [0.0, 0.0]  # mean interval score of the latest promises that both had a guess for
@@ -211,8 +224,10 @@ class Intervals:
         self, point: Point, learned: Raw | None
     ) -> tuple[Interval, tuple[Guess | None, Guess | None], Guess]:
         """An interval, what either source says, and what is used of it."""
-        alike, source = self._alike(point.like)
-        guesses = self._guesses(point, alike, learned)
+        alike, source = self._alike(point)
+        # What other clusters say counts for less than what was fitted on this one.
+        is_young = source is not None and source.sample < LEAST
+        guesses = self._guesses(point, None if is_young and learned is not None else alike, learned)
         used = self._used(point, guesses)
         if used is guesses[1]:
             source = Source("features", min(max(self.models), LATEST))
@@ -278,13 +293,23 @@ class Intervals:
         low, median, high = (each + point.played for each in DEFAULT)
         return alike or learned or Guess(low, median, high)
 
-    def _alike(self, like: Likeness) -> tuple[Raw | None, Source | None]:
+    def _alike(self, point: Point) -> tuple[Raw | None, Source | None]:
+        like = point.like
+        has_prior = bool(self.prior) and point.asked_s > 0.0 and not like.stated and not like.outran
+        others = self.prior[_kind(point) + CLASSES * point.by_request] if has_prior else ()
         for of, each in zip(_CLASSES, like.classes(), strict=False):
             found = self.alike.get(each)
             is_told = like.stated and found is not None and found.each == MOST_OF_ANOTHER
-            if found is not None and (raw := found.raw(self.level, is_told=is_told)) is not None:
-                return raw, Source(of, len(found), is_told)
-        return None, None
+            if found is None or (raw := found.raw(self.level, is_told=is_told)) is None:
+                continue
+            if others and of in _COARSE and len(found) < OUTWEIGH:
+                raw = found.raw_beside(others, self.level, DEFAULT[1])
+                return raw, Source(of, len(found), others=True)
+            return raw, Source(of, len(found), is_told)
+        if not others:
+            return None, None
+        found = self.alike.get(like.classes()[-1]) or Alike(MOST_OF_ANOTHER)
+        return found.raw_beside(others, self.level, DEFAULT[1]), Source("all", len(found), others=True)
 
     def _around(self, point: Point, used: Guess, source: Source | None, *, few: bool) -> Interval:
         low, high = used.ends()
@@ -470,9 +495,9 @@ class Intervals:
         }
 
     @classmethod
-    def from_state(cls, plain: dict[str, Any], arrays: dict[str, Any]) -> Self:
-        """The same as when `state` was called; the fits are due again."""
-        new = cls(plain["level"])
+    def from_state(cls, plain: dict[str, Any], arrays: dict[str, Any], prior: Prior = ()) -> Self:
+        """The same as when `state` was called; the fits are due again, and the prior is that of this version."""
+        new = cls(plain["level"], prior)
         for name in ("rate", "scores", "compared", "finished", "errors", "now_s", "fit_at"):
             setattr(new, name, plain[name])
         for margins, (kinds, recent) in zip(new.margins, plain["margins"], strict=True):
@@ -537,7 +562,10 @@ def _blended(share: float, played: float, learned: float) -> float:
 
 
 def _kind(point: Point) -> int:
-    """The class of a promise, by its length and whether the job waits."""
-    played_s = point.anchor_s * math.exp(point.played)
+    return class_of(point.anchor_s * math.exp(point.played), point.wait_s)
+
+
+def class_of(played_s: float, wait_s: float) -> int:
+    """The class of a promise, by its JCT in the play-out and whether the job waits: below `CLASSES`."""
     horizon = sum(played_s > bound for bound in HORIZONS_S)
-    return 2 * horizon + int(point.wait_s > WAITS * played_s)
+    return 2 * horizon + int(wait_s > WAITS * played_s)

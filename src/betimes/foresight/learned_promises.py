@@ -27,7 +27,8 @@ LATER = 4.0
 class Promise(NamedTuple):
     """The promise to a job, instants in seconds: median, low and high end of its start and of its finish.
 
-    Of a job that runs the three starts are that of its run. few: few jobs like it have finished.
+    Of a job that runs the three starts are that of its run. few: few jobs like it have finished, and errors
+    on other clusters do not count for it.
     """
 
     job_id: str

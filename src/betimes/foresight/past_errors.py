@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 FEW = 30  # residuals, before there is a margin; and promises by which the two sources are compared
@@ -15,9 +17,24 @@ ENOUGH = 100  # residuals before a class has its own margin
 LEAST = 20  # errors of promises that are alike, before their quantiles are used
 MOST_ALIKE = 500
 MOST_OF_ANOTHER = 3  # of one command, for jobs of another: a hundred runs of one say little of the next
+OUTWEIGH = 200  # errors of this cluster, beside which those of others count no more
 
 Raw = tuple[float, float, float]
 """Low, median and high quantile of log(JCT / anchor), before the margin."""
+
+
+Prior = Sequence[Sequence[float]]
+"""Errors of promises on other clusters, log(JCT / JCT in the play-out), in order, by class of promise: first of those
+that rest on learned run times, then of those that rest on what is asked for."""
+
+_OF_OTHERS = Path(__file__).with_name("errors_of_others.csv")
+
+
+@cache
+def errors_of_others() -> Prior:
+    """The errors of young clusters in public logs, which this version has learned: its file says how."""
+    lines = [line for line in _OF_OTHERS.read_text().splitlines() if not line.startswith("#")]
+    return tuple(tuple(map(float, line.split(",")[1:])) for line in lines)
 
 
 class Likeness(NamedTuple):
@@ -112,14 +129,30 @@ class Alike:
             return None
         if is_told:
             known = sorted([*known, *[0.0] * (len(known) + 1)])
-        count = len(known)
-        outside = max(math.floor((count + 1) * (1.0 - level) / 2.0 + 1e-9) - 1, 0)
-        outside = min(outside, (count - 1) // 2)
-        return known[outside], known[count // 2], known[count - 1 - outside]
+        low, high = _ends(known, level)
+        return low, known[len(known) // 2], high
+
+    def raw_beside(self, others: Sequence[float], level: float, median: float) -> Raw:
+        """As `raw`, with ends of these errors and of `others` together, however few these are.
+
+        median: where these are too few; others do not move it.
+        """
+        raw = self.raw(level)
+        median = median if raw is None else raw[1]
+        low, high = _ends(sorted([*self._sorted, *others]), level)
+        return min(low, median), median, max(high, median)
 
     def values(self) -> list[tuple[str, float]]:
         """All of it, for `Alike` to be made again."""
         return [(command, value) for command, latest in self.of.items() for value in latest]
+
+
+def _ends(known: Sequence[float], level: float) -> tuple[float, float]:
+    """Low and high quantile of values in order, by rank."""
+    count = len(known)
+    outside = max(math.floor((count + 1) * (1.0 - level) / 2.0 + 1e-9) - 1, 0)
+    outside = min(outside, (count - 1) // 2)
+    return known[outside], known[count - 1 - outside]
 
 
 class Margins:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from betimes.foresight.intervals import UNKNOWN, Interval, Intervals, Point, fit
-from betimes.foresight.past_errors import Likeness, Raw
+from betimes.foresight.past_errors import Likeness, Raw, errors_of_others
 from betimes.foresight.run_times import Described, RunTimes
 from betimes.kernels import Floats
 
@@ -65,7 +65,7 @@ class PromiseModel:
     """Beliefs about run times, and intervals at one level."""
 
     def __init__(self, level: float) -> None:
-        self.intervals = Intervals(level)
+        self.intervals = Intervals(level, errors_of_others())
         self.run_times = RunTimes()
         self.users: dict[str, _User] = {}
         self.ratios: deque[float] = deque(maxlen=OF_ALL)  # of all jobs, as of a user
@@ -240,7 +240,7 @@ class PromiseModel:
     def from_bytes(cls, content: bytes) -> Self:
         """The same as when `to_bytes` was called: after `refit` it gives the same promises from then on."""
         plain, arrays = unpacked(content)
-        intervals = Intervals.from_state(plain["intervals"], arrays)
+        intervals = Intervals.from_state(plain["intervals"], arrays, errors_of_others())
         new = cls(intervals.level)
         new.intervals, new.run_times = intervals, RunTimes.from_state(plain["run_times"])
         for name, (logs, ratios, errors, submitted_s, active) in plain["users"].items():

@@ -82,6 +82,33 @@ def test_a_story_and_a_list_name_what_an_interval_is_from() -> None:
         assert service.job(first).job.estimate is None
 
 
+def test_a_job_with_a_time_limit_has_one_from_the_first_on_as_other_clusters_had() -> None:
+    others = "as early promises on other clusters turned out (public logs)"
+    with InMemoryService() as service:
+
+        def rests_on() -> str | None:
+            number = service.submit(command=["x"], time_limit_s=3600.0, work_s=1200.0).job_id
+            estimate = service.job(number).job.estimate
+            assert estimate is not None
+            low_at, median_at, high_at = (
+                estimate.finish_low_at,
+                estimate.finish_median_at,
+                estimate.finish_high_at,
+            )
+            assert low_at is not None
+            assert median_at is not None
+            assert high_at is not None
+            assert service.now_s < low_at < median_at <= high_at <= service.now_s + 3601.0
+            service.finish()
+            return estimate.rests_on
+
+        assert rests_on() == f"{others}; on this one none has come true yet"
+        assert rests_on() == f"as 1 promise to jobs of all users turned out, and {others}"
+        for fields in ({}, {"estimate_s": 1200.0}):  # nothing is asked for, or more is known
+            quote = service.quote(command=["y"], **fields)
+            assert (quote.finish_low_at, quote.level) == (None, None)
+
+
 def test_the_start_of_a_job_that_waits_has_an_interval_too() -> None:
     """A job waits for a whole one, and all take half of their estimates."""
     with InMemoryService() as service:

@@ -2,7 +2,8 @@
 
 A forecast is the result of a play-out of the present state, in the service's terms.
 
-Intervals are made from how far this service's own promises have been off. What learns is the model that the twin has,
+Intervals are made from how far this service's own promises have been off, and at first also those on other clusters,
+where a job asks for a time and states no estimate. What learns is the model that the twin has,
 too (`foresight.promise_model`): errors of promises that were alike, and, once enough jobs have finished, regressions
 on what is known when a promise is made. All of it is a fold of the event log. Fits are made beside the service, at
 fixed counts of finished jobs; what they say of a promise stands in its event, so that a recovery, and a replay, give
@@ -184,12 +185,13 @@ class Around(NamedTuple):
 
 
 _RESTS_ON = {
-    "command": "as {} promises to jobs of this user and command turned out",
-    "user": "as {} promises to jobs of this user turned out",
-    "basis": "as {} promises to jobs of all users turned out, whose run times are known in the same way",
-    "all": "as {} promises to jobs of all users turned out",
-    "features": "learned from {} finished jobs: their requests, users and waits, and the queue",
+    "command": "as {} to jobs of this user and command turned out",
+    "user": "as {} to jobs of this user turned out",
+    "basis": "as {} to jobs of all users turned out, whose run times are known in the same way",
+    "all": "as {} to jobs of all users turned out",
+    "features": "learned from {}: their requests, users and waits, and the queue",
 }
+_OF_OTHERS = "as early promises on other clusters turned out (public logs)"
 
 
 class PromiseErrors:
@@ -305,7 +307,8 @@ class PromiseErrors:
         first = self.model.intervals.issued.get(str(job.job_id))
         outran = first is not None and first.like.basis != _basis(job)
         like = point.like._replace(outran=outran, stated=grid is None and job.basis == "estimate")
-        return point._replace(like=like)
+        by_request = grid is None and job.basis in ("limit", PLANNED)
+        return point._replace(like=like, by_request=by_request)
 
     def submitted(self, job: Job) -> None:
         """A job is there from now on."""
@@ -393,8 +396,13 @@ class PromiseErrors:
 
 
 def _rests_on(source: Source) -> str:
-    stated = "; its estimate counts as much as all of them" if source.stated else ""
-    return _RESTS_ON[source.of].format(f"{source.sample:,}") + stated
+    if source.others and source.sample == 0:
+        return f"{_OF_OTHERS}; on this one none has come true yet"
+    each = "finished job" if source.of == "features" else "promise"
+    text = _RESTS_ON[source.of].format(f"{source.sample:,} {each}{'' if source.sample == 1 else 's'}")
+    if source.others:
+        return f"{text}, and {_OF_OTHERS}"
+    return text + ("; its estimate counts as much as all of them" if source.stated else "")
 
 
 def _basis(job: Job) -> str:
