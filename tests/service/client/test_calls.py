@@ -47,6 +47,8 @@ def test_jobs_are_submitted_and_listed(running: Background, call: Both) -> None:
     assert call("submit", command=["sleep", "1"], max_units=4).job_id == 2
     assert [each.job_id for each in call("submit", [TRUE, TRUE])] == [3, 4]
     first, second, *_ = [job.spec for job in running.it.jobs()]
+    assert first is not None
+    assert second is not None
     assert (first.workdir, second.max_units) == (str(Path.cwd()), 4)
     assert [job.job_id for job in call("jobs", limit=3).items] == [4, 3, 2]
     assert [job.job_id for job in call("jobs", label={"team": "vision"}).items] == [1]
