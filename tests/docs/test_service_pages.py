@@ -30,6 +30,7 @@ SERVICE_PAGES = (
     "docs/how-to/from-python.md",
     "docs/how-to/tune-live.md",
     "docs/how-to/trials.md",
+    "docs/how-to/common-errors.md",
 )
 STAYS = "What happens then is shown here, too."
 pytestmark = pytest.mark.slow

@@ -64,7 +64,7 @@ class CommandAfterDashes(VerbCommand):
 
     def _check(self, args: list[str]) -> None:
         """Report forgotten dashes, instead of an unknown option of `train.py`."""
-        from betimes.cli.live.jobs.submit import SUFFIXES
+        from betimes.cli.live.jobs.submit import SUFFIXES, with_dashes
 
         taking = {flag for p in self.params for flag in (*p.opts, *p.secondary_opts) if _takes_value(p)}
         skip = False
@@ -72,12 +72,10 @@ class CommandAfterDashes(VerbCommand):
             if skip or word.startswith("-"):
                 skip = not skip and word in taking
             elif not word.endswith(SUFFIXES) and not is_script(word):
-                import shlex
-
                 raise InputError(
                     f"{word[:40]!r} is neither a job file ({', '.join(SUFFIXES)}) nor a script (its first line is "
                     "#!/bin/bash or the like); put -- before a command: "
-                    f"betimes {self.name} {shlex.join([*args[:number], '--', *args[number:]])}"
+                    f"{with_dashes(str(self.name), args[:number], args[number:])}"
                 )
 
 

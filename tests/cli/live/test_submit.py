@@ -302,6 +302,7 @@ BAD = [
         ["python", "x.py", "--lr", "3"],
         ["neither a job file", "put --", "betimes submit -- python x.py --lr 3"],
     ),
+    (["sleep 3 && echo x"], ["neither a job file", "betimes submit -- sh -c 'sleep 3 && echo x'"]),
     (["--gpu", "1", "a.sh"], ["'a.sh'", "betimes submit --gpu 1 -- a.sh"]),
     (["a.toml", "--", "b"], ["a.toml and a command", "one of them"]),
     (["none.toml"], ["none.toml", "No such file"]),

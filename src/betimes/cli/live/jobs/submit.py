@@ -538,6 +538,14 @@ def _asked(
     return [(fields, draft.directory(**given)) for fields, draft in zip(sent, drafts, strict=True)]
 
 
+def with_dashes(verb: str, options: list[str], command: list[str]) -> str:
+    """The call that was meant, where the dashes before a command were forgotten; a whole line is a shell's."""
+    import shlex
+
+    shell = ["sh", "-c"] if len(command) == 1 and " " in command[0] else []
+    return f"betimes {verb} {shlex.join([*options, '--', *shell, *command])}"
+
+
 def _script(verb: str, command: list[str] | None, file: str | None) -> tuple[str, str] | None:
     """The batch script that is given, from a file or on standard input, and what to call it; null: none is.
 
@@ -551,7 +559,7 @@ def _script(verb: str, command: list[str] | None, file: str | None) -> tuple[str
         except OSError as error:
             raise InputError(
                 f"{file}: cannot be read ({error.strerror}); name a file of jobs or a script, or put -- before a "
-                f"command: betimes {verb} -- {file}"
+                f"command: {with_dashes(verb, [], [file])}"
             ) from None
     if file is None and command is None and _is_data(os.fstat(0)):
         text = sys.stdin.read()
