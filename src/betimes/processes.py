@@ -31,7 +31,7 @@ HEED_S = 0.2  # between two looks at whether the caller still wants answers
 
 
 def cpus() -> int:
-    """How many processes run at once here."""
+    """The number of processes that run at once here."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

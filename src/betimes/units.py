@@ -52,7 +52,7 @@ def parse_gib(text: str) -> float:
 
 
 class Keep(NamedTuple):
-    """How long something is kept, s, and how much of it, bytes, the newest first; None: without limit."""
+    """The age to which something is kept, s, and the most of it, bytes, the newest first; None: without limit."""
 
     age_s: float | None = None
     bytes: int | None = None
@@ -89,7 +89,7 @@ def instant(at: float) -> str:
 
 
 def sure_of(level: float) -> str:
-    """How sure the upper end of an interval is: `90 % sure`. level: of an end between its two."""
+    """The certainty of an interval's upper end: `90 % sure`. level: of an end between its two."""
     return f"{50.0 * (1.0 + level):g} % sure"
 
 

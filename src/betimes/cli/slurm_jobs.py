@@ -140,7 +140,7 @@ class Listed:
 
     @property
     def nodes(self) -> list[str]:
-        """Where it runs, or has run. Raises NotAllowed for a job of others that is over."""
+        """The nodes on which it runs, or has run. Raises NotAllowed for a job of others that is over."""
         if self.view.status in ("running", "stopping"):
             return self.there.by_job.get(self.view.job_id, [])
         is_waiting = self.view.status in WAITING or self.view.started_at is None
@@ -253,7 +253,7 @@ def elapsed_s(job: Job) -> int:
 
 
 def elapsed(job: Job) -> str:
-    """How long it has run: `1:05`, `2:01:05`, `1-02:01:05`."""
+    """The time for which it has run: `1:05`, `2:01:05`, `1-02:01:05`."""
     return clock(elapsed_s(job))
 
 

@@ -302,7 +302,7 @@ def _readable(read: Callable[[], Iterable[Any]]) -> Iterable[Any]:
 
 
 def _of_users(service: PlainClient, asked: Asked) -> list[Callable[[Listed], bool]]:
-    """Whose jobs: those named; of `sacct` the caller's own, unless an operator asks, or for jobs by number."""
+    """The users whose jobs are shown: those named; of `sacct` the caller, unless an operator asks or jobs are named."""
     users = asked.words("user", "uid")
     if asked.has("me") or (users is None and asked.has("notme")):
         me = service.me().user

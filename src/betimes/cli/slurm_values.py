@@ -142,7 +142,7 @@ def expected_start(job: Listed) -> float | None:
 
 
 def planned_s(job: Listed) -> int:
-    """How long it waited, or has."""
+    """The time for which it waited, or has."""
     return max(0, round((job.view.started_at or job.finished_at or time.time()) - job.submitted_at))
 
 

@@ -490,7 +490,7 @@ class AsyncClient:
         by: By | None = None,
         promises: bool = False,
     ) -> AccuracyView:
-        """How well the promises of jobs held that finished from `since_s` ago (None: ever) until `until_s` ago.
+        """The account of promises to jobs that finished from `since_s` ago (None: ever) until `until_s` ago.
 
         by: figures of each user, name, policy or horizon, too. promises: list the promises, too. Raises Refused for a
         period that ends before it begins.

@@ -84,7 +84,7 @@ _H = 3600
 
 @dataclass(frozen=True)
 class Billing:
-    """How leases are charged for: at least `min_bill_s`, in whole steps of `bill_step_s` (0: to the moment).
+    """The terms of a lease: at least `min_bill_s`, in whole steps of `bill_step_s` (0: to the moment).
 
     A lease is charged for from the request, or from boot, before the machine's set-up. Raises ClusterError, naming the
     field.

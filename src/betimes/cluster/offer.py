@@ -105,7 +105,7 @@ class Offer:
 
     @cached_property
     def billing(self) -> Billing:
-        """How a machine is charged for."""
+        """The terms on which a machine is charged for."""
         return Billing(self.min_bill_s, self.bill_step_s, self.bill_from)
 
     @property

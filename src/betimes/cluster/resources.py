@@ -65,7 +65,7 @@ def demand_amounts(gpu: float, cpu: float, memory_gib: float) -> Amounts:
 
 
 def multiples_within(natural: ArrayLike, capacity: NDArray[np.int64], most: ArrayLike) -> NDArray[np.int64]:
-    """How many times each demand, (n, 3) in GPUs, cores and GiB, fits into one capacity (3,), up to `most`.
+    """The number of times that each demand, (n, 3) in GPUs, cores and GiB, fits into one capacity (3,), up to `most`.
 
     Multiples are rounded up, not the demand: eight eighths of a GPU fit into one.
     """
@@ -134,7 +134,7 @@ class UnitDemand:
         return demand_amounts(gpu, cpu, memory)
 
     def speed_on(self, family: str) -> float:
-        """How fast the job works on a family; 1 where none is stated."""
+        """The job's speed on a family; 1 where none is stated."""
         named = (name for name, _ in self.by_family)
         return next((speed for name, speed in zip(named, self.speeds, strict=False) if name == family), 1.0)
 

@@ -125,7 +125,7 @@ def toolchain() -> str:
 
 
 def kernel_folder() -> Path:
-    """Where compiled code is kept."""
+    """The folder of compiled code."""
     return cache_root() / "kernels"
 
 

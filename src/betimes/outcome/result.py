@@ -299,7 +299,7 @@ class ResourceUse:
 
 @dataclass(frozen=True)
 class Timing:
-    """How long the run took: seconds to load the workload, to compile, and in the warm event loop."""
+    """The time that the run took: seconds to load the workload, to compile, and in the warm event loop."""
 
     load_s: float
     compile_s: float
@@ -359,7 +359,7 @@ class Result:
             object.__setattr__(self, "fair_finish_s", fair)
 
     def _figures(self) -> dict[str, str]:
-        """What a reader looks for first, by name, as texts; `betimes.summarise` has all figures as numbers."""
+        """The figures for a first look, by name, as texts; `betimes.summarise` has all of them as numbers."""
         jobs, ended = self.jobs, self.jobs.finished
         jct_s = metrics.jct(jobs.submit_s[ended], jobs.finish_s[ended])
         wait_s = metrics.wait(jobs.submit_s[ended], jobs.start_s[ended])

@@ -233,7 +233,7 @@ def equally_likely(ends: Ends, tail: float = 0.1, count: int = 20) -> list[float
 
 
 def usage(axis: Axis, held: Iterable[tuple[float, float, float]], most: float, bins: int) -> list[float]:
-    """How much of `most` was held in each of so many equal parts of an axis, percent; held: from, to, amount."""
+    """The share of `most` that was held in each of so many equal parts of an axis, percent; held: from, to, amount."""
     parts = [0.0] * bins
     step_s = (axis.to_at - axis.from_at) / bins
     for from_at, to_at, amount in held:

@@ -300,7 +300,7 @@ async def timeline(reads: PageReads, request: Request, session: Session) -> dict
 
 
 def _closed(ledger: Ledger, axis: Axis) -> dict[str, list[tuple[float, float, str]]]:
-    """Where on an axis nodes take no jobs for maintenance, by node: from, how wide, and what to say."""
+    """The parts of an axis in which nodes take no jobs for maintenance, by node: from, width, and words."""
     found: dict[str, list[tuple[float, float, str]]] = {}
     for window in ledger.maintenance:
         x, to = axis.x(window.from_at), axis.x(window.to_at)
@@ -360,7 +360,7 @@ async def machines(reads: PageReads, request: Request, session: Session) -> dict
 
 
 async def promises(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
-    """How well promises held. Raises InputError."""
+    """The account of promises. Raises InputError."""
     by = request.query_params.get("by", "user")
     ways = ACCOUNTS_BESIDE_SLURM if reads.backend.scheduler.watches else ACCOUNTS
     if by not in ways:

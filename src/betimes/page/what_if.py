@@ -110,7 +110,7 @@ def _answer(found: WhatIfView, cancelled: Sequence[int]) -> dict[str, Any]:
 
 
 def _moved_s(one: WhatIfJob) -> float | None:
-    """How much later a job ends, negative: earlier; null: it ends in one of the plays alone. As before: 0."""
+    """The delay of a job's end, negative: earlier; null: it ends in one of the plays alone. As before: 0."""
     if one.finish_at is None or one.finish_before_at is None:
         return 0.0 if one.finish_at is one.finish_before_at else None
     return one.finish_at - one.finish_before_at

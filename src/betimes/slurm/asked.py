@@ -18,7 +18,7 @@ from betimes.units import length
 
 @dataclass(frozen=True)
 class Request:
-    """What a job asks of Slurm.
+    """A job's request to Slurm.
 
     cpus: in all. nodes: at least; null: as few as hold its CPUs. limit_s: NaN: that of its partition. partitions: it
     goes into any of them; none: the default one. reason, gres, features: as `squeue` would print them.

@@ -36,7 +36,7 @@ class Commands:
         return self._run("squeue", asked), mark
 
     def show(self, what: str) -> str:
-        """What `scontrol` shows of all nodes, partitions or reservations, a line each, or of the configuration."""
+        """All nodes, partitions or reservations as `scontrol` shows them, a line each, or the configuration."""
         return self._run("scontrol", ("-o", "-a", "show", what))
 
     def sdiag(self) -> str:
@@ -53,7 +53,7 @@ class Commands:
         return self._run("sacct", ("-a", "-X", "-P", "-S", since, "-E", "now", "-o", HISTORY))
 
     def ends(self, jobs: Sequence[str]) -> str:
-        """How and when these jobs ended, lines of `id|state|start|end`, as far as accounting has it."""
+        """The ends of these jobs, lines of `id|state|start|end`, as far as accounting has them."""
         asked = ("-a", "-X", "-P", "-n", "-j", ",".join(jobs), "-o", "JobID,State,Start,End")
         return self._run("sacct", asked)
 

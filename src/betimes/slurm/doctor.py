@@ -74,7 +74,7 @@ def sight(picture: Picture, machines: Machines, counts: Counts | None) -> Check:
 
 
 def not_mirrored(machines: Machines) -> Iterator[str]:
-    """What the settings have that is not modelled, and what follows, a sentence each."""
+    """The settings that are not modelled, and what follows from each, a sentence each."""
     for applies, text in _NOT_MIRRORED:
         if applies(machines):
             yield text

@@ -66,7 +66,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Counts:
-    """What the controller counts: as of `as_of_at` (NaN: not yet), by its own clock, which is `now_at`."""
+    """The controller's counts: as of `as_of_at` (NaN: not yet), by its own clock, which is `now_at`."""
 
     now_at: float
     as_of_at: float

@@ -52,7 +52,7 @@ class Picture:
         )
 
     def hidden(self, counts: Counts, machines: Machines) -> int:
-        """How many jobs more than are seen the controller counted; 0: none, or its count is too old to tell."""
+        """The number of jobs that the controller counted and are not seen; 0: none, or its count is too old to tell."""
         if not 0.0 <= counts.now_at - counts.as_of_at < machines.kept_s:
             return 0
         at = counts.as_of_at  # by the controller's clock, as the instants of its jobs
@@ -92,5 +92,5 @@ class Looks:
         return known
 
     def counts(self) -> Counts | None:
-        """What the controller counts; null: it is not understood."""
+        """The controller's counts; null: they are not understood."""
         return read_counts(self.commands.sdiag())

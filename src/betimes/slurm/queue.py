@@ -50,7 +50,7 @@ def queue_of(picture: Picture, machines: Machines) -> Queue:
 
 
 class _Mirror:
-    """What of a picture goes into a state."""
+    """The part of a picture that goes into a state."""
 
     def __init__(self, picture: Picture, machines: Machines) -> None:
         self._picture, self._machines = picture, machines

@@ -56,7 +56,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Where a workload comes from and what was left out of it.
+    """The origin of a workload, and what was left out of it.
 
     `skipped` counts rows of the file that are not in the workload, by reason: jobs that never ran (no error)
     and, under `on_bad_rows="skip"`, malformed rows. `header` holds the file's own header, a repeated key's

@@ -229,7 +229,7 @@ def _window(text: str) -> dict[str, Any]:
 
 
 def _factor(text: str) -> float:
-    """How many times as fast jobs arrive. Raises InputError."""
+    """The factor by which jobs arrive faster. Raises InputError."""
     try:
         found = float(text)
     except ValueError:

@@ -101,7 +101,7 @@ def _source(
 
 
 def _happened(workload: Workload) -> str | None:
-    """What came of the jobs in Slurm, in words; null: no wait is known."""
+    """The outcome of the jobs in Slurm, in words; null: no wait is known."""
     import numpy as np
 
     from betimes.foresight.learn import WAIT

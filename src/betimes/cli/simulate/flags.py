@@ -64,7 +64,7 @@ class SimulationFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFlags:
-    """Where runs are made, and the files that are kept of them."""
+    """The places in which runs are made, and the files that are kept of them."""
 
     out: options.Out = None
     report: options.Report = False

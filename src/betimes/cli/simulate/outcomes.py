@@ -158,7 +158,7 @@ class Outcomes:
         return folder / f"seed-{run.seed}" if self.study.flags.seeds is not None else folder
 
     def _files(self, name: str, heading: str, caption: str, *, is_new: bool = False) -> list[Path]:
-        """Where a picture goes: into `--plots`, unless it `is_new` there, and in both forms beside the report."""
+        """The files of a picture: in `--plots`, unless it `is_new` there, and in both forms beside the report."""
         from betimes.outcome.report import Picture
 
         files = [self.plots / f"{name}.svg"] if self.plots is not None and not is_new else []

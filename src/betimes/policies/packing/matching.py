@@ -87,7 +87,7 @@ def _different(counts: Sequence[Mapping[int, int]]) -> tuple[list[Mapping[int, i
 
 
 def _stay(wanted: Mapping[int, int], held: Mapping[int, int]) -> int:
-    """How many tasks of a machine a bin can keep."""
+    """The number of tasks of a machine that a bin can keep."""
     if held.keys().isdisjoint(wanted):
         return 0  # the usual case
     return sum(min(count, held.get(group, 0)) for group, count in wanted.items())

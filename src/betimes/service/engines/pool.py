@@ -592,7 +592,7 @@ class LivePool:
 
 
 def _preemptions(driver: Driver, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How often each of these jobs of a copy has lost all of its units, after a play."""
+    """The number of times that each of these jobs of a copy has lost all of its units, after a play."""
     done = as_array(driver.trace.outcome)["preemptions"][slots]
     return np.maximum(done, as_array(driver.state.progress)["preemptions"][slots])
 

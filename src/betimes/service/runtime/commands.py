@@ -17,7 +17,7 @@ MOST_SAID = 500  # characters of a last line
 
 
 class Answer(NamedTuple):
-    """What a command has come to."""
+    """The outcome of a command."""
 
     status: int  # its exit status; below 0: the signal that ended it
     out: str  # standard output

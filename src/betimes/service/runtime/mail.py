@@ -53,12 +53,12 @@ class MailSettings:
     domain: str | None = None
 
     def address(self, user: str, asked: str | None) -> str:
-        """Where a user's mail goes, who may have asked for an address."""
+        """The address for a user's mail, who may have asked for another."""
         return asked or (user if self.domain is None or "@" in user else f"{user}@{self.domain}")
 
 
 def checked_way(text: str) -> str:
-    """How mail is sent (`MailSettings.by`). Raises ValueError for what cannot be, or is no program here."""
+    """Read the way in which mail is sent (`MailSettings.by`). Raises ValueError for a bad one, or no program here."""
     if "://" in text:
         url = urlsplit(text)
         with suppress(ValueError):
@@ -164,7 +164,7 @@ class Mails:
 
 
 def _facts(row: Row) -> list[str]:
-    """What is known of a job, a line each."""
+    """The lines of a mail about a job."""
     promised_at, reason = row["promised_finish_at"], (row["reason"] or {}).get("text")
     facts = {
         "user": row["user"],

@@ -42,7 +42,7 @@ _ANSWERED = ", ".join(name for name in WhatIfSpec.model_fields if name not in _N
 
 
 def request_of(spec: JobSpec, user: str) -> Request:
-    """What a job would ask of Slurm: a unit has CPUs; partition, nodes and whole nodes are labels of these names.
+    """A job as a request to Slurm: a unit has CPUs; partition, nodes and whole nodes are labels of these names.
 
     Raises Refused.
     """

@@ -91,7 +91,7 @@ def machines_of_slurm(machines: Machines) -> list[Machine]:
 
 @dataclass(frozen=True)
 class Names:
-    """How users and jobs are called in the log. key: they are hashed with it; null: shown."""
+    """The names of users and jobs in the log. key: they are hashed with it; null: shown."""
 
     key: bytes | None = None
 
@@ -104,7 +104,7 @@ class Names:
 
 @dataclass(frozen=True)
 class Look:
-    """What was seen at one instant, and the queue that follows from it."""
+    """A picture of one instant, and the queue that follows from it."""
 
     picture: Picture
     machines: Machines
@@ -219,7 +219,7 @@ class SlurmSource:
             await asyncio.sleep(self.pause_s)
 
     def notes(self) -> list[str]:
-        """What a reader should know: how old the last look is, and what is wrong."""
+        """Notes for a reader: the age of the last look, and what is wrong."""
         found = [self.trouble] if self.trouble is not None else []
         age_s = math.inf if self.seen_at is None else self._controller.clock.now_s() - self.seen_at
         if self.trouble is None and age_s > 3.0 * self._poll_s:
@@ -289,7 +289,7 @@ class SlurmSource:
         await ask("look at Slurm", take)
 
     def _ends_of(self, gone: Iterable[int]) -> dict[int, SlurmEnd]:
-        """How jobs ended that are shown no more, as accounting has it; those it does not have are left out."""
+        """The ends of jobs that are shown no more, as accounting has them; those it does not have are left out."""
         ids = {job_number(number): number for number in gone}
         try:
             text = self._looks.commands.ends(list(ids))
@@ -391,7 +391,7 @@ _UNKNOWN = "Slurm shows it no more, and how it ended is unknown"
 
 @dataclass(frozen=True)
 class SlurmEnd:
-    """How a job ended, as accounting has it; seconds since 1970."""
+    """The end of a job, as accounting has it; seconds since 1970."""
 
     state: str
     started_at: float | None

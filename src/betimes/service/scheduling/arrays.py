@@ -64,7 +64,7 @@ class ComingArrays:
         return iter(self.of.values())
 
     def count(self, user: str | None = None) -> int:
-        """How many elements are no jobs yet, of a user's arrays or of all."""
+        """The number of elements that are no jobs yet, of a user's arrays or of all."""
         return sum(len(each.missing) for each in self if user in (None, each.user))
 
     def submitted(self, job: Job) -> None:

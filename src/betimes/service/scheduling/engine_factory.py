@@ -103,7 +103,7 @@ SIZES_WITHOUT_JOBS = (3600.0,)  # the workload assumed where there are no jobs
 
 
 class Observation(Protocol):
-    """What others decide about jobs that are only watched here."""
+    """The stand-in for an engine where others decide, and jobs are only watched."""
 
     @property
     def is_blind(self) -> bool:

@@ -32,7 +32,7 @@ class Element(NamedTuple):
 
 
 class ObservedJobs(Part):
-    """What was seen of jobs is logged here, in place of what a policy decides; nothing is asked of an executor.
+    """Jobs are logged here as they were seen, in place of what a policy decides; nothing is asked of an executor.
 
     A job is submitted, starts on nodes, is changed, and ends; what it waits for besides nodes keeps it from queueing.
     """

@@ -77,12 +77,12 @@ TABLE: dict[str | None, dict[str, Next]] = {
 
 
 def how_ended(report: Ended) -> str:
-    """How a run has ended, as in `HOW`."""
+    """The way in which a run has ended, as in `HOW`."""
     if report.why == "exited":
         return "succeeded" if report.exit_code == 0 else "failed"
     return report.why
 
 
 def what_follows(report: Ended, stopping: str | None) -> Next:
-    """How a job goes on; stopping: why its run was stopping."""
+    """The job's next step; stopping: why its run was stopping."""
     return TABLE[stopping][how_ended(report)]

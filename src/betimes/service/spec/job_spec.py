@@ -279,7 +279,7 @@ class JobSpec(BaseModel):
     )
     """About what its user gets mail; of an array one about all of it, with ARRAY_TASKS one about each element."""
     mail_user: Annotated[str, in_schema(pattern=ADDRESS), AfterValidator(checked_address)] | None = None
-    """Where to, instead of its user."""
+    """The address, instead of its user's."""
     labels: dict[Label, Text] = Field(default_factory=dict, max_length=100)
     resources: dict[ResourceName, Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE]] = Field(
         default_factory=dict, max_length=100

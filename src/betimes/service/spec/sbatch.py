@@ -235,7 +235,7 @@ def read_script(
 def read_request(
     text: str | None, path: str, options: Sequence[Given] = ()
 ) -> tuple[dict[str, Any], list[str]]:
-    """What a script asks of a Slurm, as fields of a job that is quoted and not run here, and notes.
+    """The request of a script to a Slurm, as fields of a job that is quoted and not run here, and notes.
 
     text: null: there is none, and the options alone count. path, options: as in `read_script`. Raises JobFileError or
     InputError.
@@ -466,7 +466,7 @@ class _Reader:
         return fields, notes
 
     def request(self) -> dict[str, Any]:
-        """What is asked of a Slurm: CPUs in all, nodes and partition as labels, a limit, and what else it waits for.
+        """The request to a Slurm: CPUs in all, nodes and partition as labels, a limit, and what else it waits for.
 
         Nothing of what is run, and how. Raises JobFileError or InputError.
         """

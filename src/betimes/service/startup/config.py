@@ -765,7 +765,7 @@ class ServiceConfig:
 
     @property
     def mail_settings(self) -> MailSettings | None:
-        """How mail is sent; null: not at all."""
+        """The way in which mail is sent; null: none is."""
         from betimes.service.runtime.mail import MailSettings
 
         return None if self.mail is None else MailSettings(self.mail, self.mail_from, self.mail_domain)

@@ -257,7 +257,7 @@ def unit_amounts(workload: Workload, cluster: Cluster) -> Floats:
 
 
 def held(demand: Integers, shapes: Integers, counts: Integers, most: int = NO_LIMIT) -> Integers:
-    """How many tasks of each demand (n, 3) so many empty nodes of these shapes hold, at most so many on a node."""
+    """The number of tasks of each demand (n, 3) that some empty nodes of these shapes hold, so many on each at most."""
     capacities, group = np.unique(shapes, axis=0, return_inverse=True)
     nodes = np.bincount(group, counts, len(capacities)).astype(np.int64)
     total = np.zeros(len(demand), np.int64)

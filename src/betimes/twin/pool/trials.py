@@ -280,7 +280,7 @@ def _running(each: _Set) -> list[_Trial]:
 
 
 def _alone_s(works: Sequence[float], units: int) -> float:
-    """How long trials take on so many units, each unit taking the next one when it is free."""
+    """The time that trials take on so many units, each unit taking the next one when it is free."""
     free_s = [0.0] * units
     for work in works:
         heapq.heappush(free_s, heapq.heappop(free_s) + work)

@@ -29,7 +29,7 @@ class Sample:
 
     @property
     def path(self) -> Path:
-        """Where the file lies."""
+        """The path of the file."""
         return _HERE / f"{self.name}.csv"
 
     def generate(self) -> Workload:

@@ -144,7 +144,7 @@ def deadline_of(by: str | None, probability: float | None) -> Deadline | None:
 
 
 def outlook(quote: Quote, deadline: Deadline) -> Outlook:
-    """How probable it is that a job with this promise is done in time, as it stands and by its options.
+    """The probability that a job with this promise is done in time, as it stands and by its options.
 
     Raises InputError for a deadline that is not after the promise.
     """

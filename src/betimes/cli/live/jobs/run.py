@@ -99,7 +99,7 @@ def follow(
 def terminal_for(
     service: PlainClient, job: dict[str, Any], *, as_json: bool
 ) -> AbstractContextManager[socket.socket]:
-    """Where a job finds its terminal. Raises InputError where that cannot be."""
+    """The place at which a job finds its terminal. Raises InputError where that cannot be."""
     from betimes.cli.live.jobs.terminal import listening
 
     if as_json or job.get("image") is not None:

@@ -612,7 +612,7 @@ def _watches_slurm(state: str | None) -> bool:
 
 
 def _of_slurm(script: tuple[str, str] | None, options: dict[str, str], job: Fields) -> Fields:
-    """What a script, or options alone, ask of a Slurm; options prevail. Raises InputError."""
+    """The request to a Slurm of a script, or of options alone; options prevail. Raises InputError."""
     from betimes.service.spec.sbatch import Given, read_request
 
     given = given_fields(job)
