@@ -80,8 +80,11 @@ def test_a_script_is_quoted_as_sbatch_would_read_it(betimes: Call, tmp_path: Pat
     assert "#SBATCH after the first command is not read" in said.err
     lines = dict(line.strip().split(maxsplit=1) for line in said.out.splitlines()[1:])
     assert said.out.startswith("mine, if it were submitted now")
-    assert "in 3 h" in lines["starts"]
-    assert "in 3.5 h" in lines["done"]
+    # Of promises by limits in young clusters eight tenths come true in the median; Slurm itself plans 3 h.
+    assert "in 2.4 h" in lines["starts"]
+    assert "in 2.9 h" in lines["done"]
+    planned = betimes("quote", "job.sh", "--json").json()
+    assert planned["start_at"] - planned["made_at"] == pytest.approx(3 * 3600.0, abs=60.0)
     assert "30 min on 16 units: its time limit, with which Slurm plans" in said.out
     quick = betimes("quote", "job.sh", "--partition", "short", "--nodes", "2", "--json").json()
     assert quick["start_at"] - quick["made_at"] == pytest.approx(3600.0, abs=60.0)

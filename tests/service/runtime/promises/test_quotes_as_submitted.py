@@ -57,6 +57,8 @@ FIELDS: dict[str, dict[str, Any]] = {
     "backoff_s": {"retries": 2, "backoff_s": 1.0},
     "requeue": {"requeue": False},
     "notify": {"notify": "http://127.0.0.1:1/"},
+    "mail_type": {"mail_type": ["END"]},
+    "mail_user": {"mail_type": ["END"], "mail_user": "ann"},
     "labels": {"labels": {"project": "x"}},
     "resources": {"resources": {"licence": 1}},
     "require": {"require": {"zone": "b"}},
