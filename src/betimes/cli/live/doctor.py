@@ -21,8 +21,7 @@ def doctor(
         typer.Option(
             "--ray",
             metavar="auto|HOST:PORT",
-            help="Check this Ray cluster; auto: that which runs here. By default, where the service is on one or none "
-            "runs, the cluster that runs here.",
+            help="Check this Ray cluster; auto: that which runs here. By default that of the service, if it is on one.",
             show_default=False,
         ),
     ] = None,
@@ -53,13 +52,11 @@ def doctor(
     Nothing is written to it. Exits with 1 if no job there could be promised an end.
 
     Of the service it shows why it takes no jobs, and what it could not carry out and has set aside; where it is one of
-    this machine's users, also whether they can run this Python. Exits with 1 if something is wrong. Where no service
-    runs, or Ray is not installed, there is none to check. With --json an array of `check`, `node` (null: the service,
-    the cluster, or this machine), `ok`, `text`.
+    this machine's users, also whether they can run this Python. Exits with 1 if something is wrong. With --json an
+    array of `check`, `node` (null: the service, the cluster, or this machine), `ok`, `text`.
     """
     import asyncio
     import sys
-    from importlib.util import find_spec
 
     from betimes.service.access.address import MACHINE_SOCKET
     from betimes.service.access.unix_users import why_others_cannot_run
@@ -75,12 +72,8 @@ def doctor(
     if slurm_bin is not None:
         raise InputError("--slurm-bin is about an existing Slurm; add --slurm")
     of_service, kinds = _of_service(state)
-    if ray is None and shared is None and kinds is not None and "ray" not in kinds:
-        found = list[Finding]()  # jobs run on no cluster
-    elif ray is None and find_spec("ray") is None:
-        none = "Ray is not installed, which jobs on this machine do not need; for several: pip install 'betimes[ray]'"
-        found = [Finding("cluster", None, True, none)]
-    else:
+    found = list[Finding]()
+    if ray is not None or shared is not None or "ray" in kinds:  # else no job runs on a cluster
         found = asyncio.run(examine(ray or "auto", shared))
     if MACHINE_SOCKET.is_socket():
         why = why_others_cannot_run(sys.executable)
@@ -90,8 +83,8 @@ def doctor(
     show_findings([*of_service, *found], as_json)
 
 
-def _of_service(state: str | None) -> tuple[list[Finding], set[str] | None]:
-    """The findings that a service reports of itself, and the kinds of its nodes that it shows; null: none runs."""
+def _of_service(state: str | None) -> tuple[list[Finding], set[str]]:
+    """The findings that a service reports of itself, if one runs, and the kinds of its nodes that it shows."""
     from betimes.cli.live import connection
     from betimes.errors import NotAllowed, NotReachable, ServiceError
     from betimes.service.executors.ray.doctor import Finding
@@ -103,9 +96,9 @@ def _of_service(state: str | None) -> tuple[list[Finding], set[str] | None]:
             with suppress(NotAllowed):  # health is told to everybody, nodes are not
                 kinds = {node.kind for node in service.nodes()}
     except NotReachable as error:
-        return [Finding("service", None, True, str(error))], None
+        return [Finding("service", None, True, str(error))], set()
     except ServiceError as error:
-        return [Finding("service", None, False, str(error))], None
+        return [Finding("service", None, False, str(error))], set()
     wrong = [Finding("service", None, False, text) for text in (*health.problems, *health.notes)]
     does = "takes jobs" if health.watches is None else "watches Slurm"
     return wrong or [Finding("service", None, True, f"Betimes {health.version}, {does}")], kinds
