@@ -33,6 +33,8 @@ RELATIONS = (
     "no directory with the SHA-256",
     "is past, and no job can be kept",
     "there is no front yet",
+    "no job of that name stands before it",
+    "a job waits for one that was submitted before it",
     # Between fields.
     "no change is given",
     "is more than max_units",
