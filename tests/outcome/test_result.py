@@ -7,7 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from betimes.outcome import JobState, SegmentColumns, Timing
+from betimes.outcome import JobState, SegmentColumns, Timing, summarise
+from betimes.units import humanise_s
 from tests.outcome.cases import columns, four_jobs, result
 
 
@@ -95,6 +96,18 @@ def test_a_notebook_shows_a_result_as_a_table() -> None:
 def test_nothing_finished_is_shown_as_unknown() -> None:
     none = result(columns(2, finish_s=[np.nan] * 2, state=[JobState.UNFINISHED] * 2))
     assert "mean completion time -" in repr(none)
+
+
+def test_what_is_shown_is_what_the_summary_has() -> None:
+    state = [JobState.REFUSED, JobState.FINISHED]
+    one = result(
+        columns(2, submit_s=[0.0, 100.0], start_s=[np.nan, 110.0], finish_s=[np.nan, 160.0], state=state)
+    )
+    summary = summarise(one)
+    assert summary["makespan_s"] == 60.0  # from the first job that was not refused
+    shown = (("makespan", "makespan_s"), ("mean completion time", "jct_mean_s"), ("mean wait", "wait_mean_s"))
+    for name, key in shown:
+        assert f"{name} {humanise_s(summary[key])}" in repr(one)
 
 
 def test_columns_become_a_data_frame() -> None:

@@ -113,6 +113,15 @@ def real_slurm(
             daemon.wait(ENDS_WITHIN_S)
 
 
+def end_jobs(env: Mapping[str, str], within_s: float) -> None:
+    """End all jobs of a Slurm that runs for a test, and wait until it shows none."""
+    subprocess.run(("scancel", "-u", "root"), env=env, check=False)
+    until_s = time.monotonic() + within_s
+    while subprocess.run(("squeue", "-h"), env=env, capture_output=True, check=False).stdout:
+        assert time.monotonic() < until_s
+        time.sleep(0.2)
+
+
 def _configuration(folder: Path, nodes: int) -> str:
     ports: list[int] = []
     with ExitStack() as opened:

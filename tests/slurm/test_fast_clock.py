@@ -23,7 +23,7 @@ from betimes.slurm.commands import Commands
 from betimes.slurm.picture import Looks
 from betimes.slurm.queue import POLICY
 from tests.service.serving import PATIENCE_S
-from tests.slurm.real_slurm import FAST, NoSlurm, fast_clock, real_slurm
+from tests.slurm.real_slurm import FAST, NoSlurm, end_jobs, fast_clock, real_slurm
 
 TIMES, JOBS, WITHIN_S = 240.0, 60, 240.0
 
@@ -88,8 +88,4 @@ def test_promises_are_closer_than_those_of_slurm(tmp_path: Path, monkeypatch: py
         try:
             asyncio.run(story())
         finally:
-            subprocess.run(("scancel", "-u", "root"), env=env, check=False)
-            until_s = time.monotonic() + PATIENCE_S
-            while subprocess.run(("squeue", "-h"), env=env, capture_output=True, check=False).stdout:
-                assert time.monotonic() < until_s
-                time.sleep(0.2)
+            end_jobs(env, PATIENCE_S)

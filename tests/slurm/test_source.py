@@ -23,7 +23,7 @@ from betimes.service.views.models import NodeSpec
 from betimes.slurm.hostlist import hostnames
 from tests.service.serving import PATIENCE_S
 from tests.slurm.fake_slurm import FakeSlurm
-from tests.slurm.real_slurm import NoSlurm, real_slurm
+from tests.slurm.real_slurm import NoSlurm, end_jobs, real_slurm
 from tests.slurm.recording import MARK, printed, row
 
 NODE = "NodeName=n{} CPUTot=4 RealMemory=4000 State=IDLE Partitions=batch\n"
@@ -605,11 +605,7 @@ def test_beside_a_real_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         try:
             asyncio.run(story())
         finally:
-            subprocess.run(("scancel", "-u", "root"), env=env, check=False)
-            until_s = time.monotonic() + PATIENCE_S
-            while subprocess.run(("squeue", "-h"), env=env, capture_output=True, check=False).stdout:
-                assert time.monotonic() < until_s
-                time.sleep(0.2)
+            end_jobs(env, PATIENCE_S)
 
 
 async def _as_in_slurm(client: AsyncClient, env: dict[str, str]) -> bool:

@@ -361,6 +361,7 @@ class Result:
     def _figures(self) -> dict[str, str]:
         """The figures for a first look, by name, as texts; `betimes.summarise` has all of them as numbers."""
         jobs, ended = self.jobs, self.jobs.finished
+        accepted = jobs.state != JobState.REFUSED
         jct_s = metrics.jct(jobs.submit_s[ended], jobs.finish_s[ended])
         wait_s = metrics.wait(jobs.submit_s[ended], jobs.start_s[ended])
         error = np.abs(metrics.prediction_error(jobs.submit_s, jobs.finish_s, jobs.predicted_finish_s)[ended])
@@ -369,7 +370,7 @@ class Result:
             "Workload": f"{self.workload_name}, {len(jobs):,} jobs, of which {int(ended.sum()):,} finished",
             "Machine": ", ".join(f"{of.total:g} {of.name}" for of in self.resources) or f"{self.units} units",
             "Policy": self.policy,
-            "Makespan": humanise_s(metrics.makespan(jobs.submit_s, jobs.finish_s)),
+            "Makespan": humanise_s(metrics.makespan(jobs.submit_s[accepted], jobs.finish_s[accepted])),
             "Mean completion time": humanise_s(metrics.mean(jct_s)),
             "99th percentile": humanise_s(metrics.percentile(jct_s, 99)),
             "Mean wait": humanise_s(metrics.mean(wait_s)),

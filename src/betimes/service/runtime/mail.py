@@ -89,7 +89,7 @@ class Mails:
     settings: MailSettings
     store: Store
     is_coming: Callable[[int], bool]
-    # Arrays of which the begin, or the end, has been told.
+    # Arrays whose begin, or whose end, a mail was about.
     _begun: set[int] = field(default_factory=set[int])
     _over: set[int] = field(default_factory=set[int])
 
@@ -125,7 +125,7 @@ class Mails:
             self._begun.add(number)
             first = self.store.jobs(JobFilter(array_id=number, after=number + PAGE, limit=PAGE))
             if any(each["started_at"] is not None and each["started_at"] < event.at_s for each in first):
-                return None  # which was told before the service was started again
+                return None  # its mail went out before the service was started again
             return f"{name}: started", [f"`betimes job {number}` shows more."]
         if (
             number in self._over
@@ -145,8 +145,10 @@ class Mails:
         ends = [status for status in ("finished", "failed", "cancelled") if count[status]]
         sums = ", ".join(f"{count[status]:,} {status}" for status in ends)
         more = f"and {count['failed'] - len(failed):,} more" if count["failed"] > len(failed) else ""
-        told = ["Failed elements:", *failed, *([more] if more else []), ""] if failed else []
-        return f"{name}: {sums}", [printable(line) for line in told] + [f"`betimes job {number}` shows more."]
+        failures = ["Failed elements:", *failed, *([more] if more else []), ""] if failed else []
+        return f"{name}: {sums}", [printable(line) for line in failures] + [
+            f"`betimes job {number}` shows more."
+        ]
 
     def _elements(self, number: int) -> Iterator[Row]:
         """The jobs of an array, the last first."""
