@@ -325,3 +325,10 @@ def test_an_interval_of_fitted_models_names_the_jobs_that_they_were_fitted_to() 
     learn(known, [1.0 + at % 2 for at in range(10)])
     known.compared, known.scores = 1000, [1.0, 0.5]  # the models did better of late
     assert known.interval(point(), known.learned(point().features)).source == Source("features", FIRST)
+
+
+def test_a_promise_is_read_again_from_the_log_before_there_are_models() -> None:
+    known, fitted = Intervals(0.8), (-1.0, -0.5, 0.5)
+    read = known.issue("1", 0.0, point(), fitted)
+    assert read.source is not None
+    assert (read.source.of, read.source.sample) == ("features", 0)

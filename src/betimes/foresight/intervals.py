@@ -230,7 +230,8 @@ class Intervals:
         guesses = self._guesses(point, None if is_young and learned is not None else alike, learned)
         used = self._used(point, guesses)
         if used is guesses[1]:
-            source = Source("features", min(max(self.models), LATEST))
+            # As a log is read again the promise's event has what was learned, and there are no models yet.
+            source = Source("features", min(max(self.models, default=self.finished), LATEST))
         return self._around(point, used, source, few=alike is None), guesses, used
 
     def issue(
