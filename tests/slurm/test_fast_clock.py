@@ -66,7 +66,8 @@ def test_promises_are_closer_than_those_of_slurm(tmp_path: Path, monkeypatch: py
             quotes = [quote for number in range(1, JOBS + 1) for quote in service.store.quotes(number)]
             account = await service.backend.accuracy(None, 0.0, None, False)
         assert len(quotes) >= JOBS
-        foreseen = [quote for quote in quotes if quote["finish_at"] is not None]  # none while all nodes do not respond
+        # No end is foreseen while nodes do not respond.
+        foreseen = [quote for quote in quotes if quote["finish_at"] is not None]
         assert len(foreseen) >= 0.8 * JOBS
         for quote in foreseen:
             assert max(quote["made_at"], quote["start_at"]) <= quote["finish_at"]
