@@ -58,7 +58,7 @@ async def watched(url: str, client: Client, pages: int, for_s: float, changes: i
     """Open pages while a job is held and released; seconds from each change until a page shows it."""
     cookies, seen = signed_in(url, client), [""]
     until_s = time.monotonic() + for_s
-    opened = [asyncio.ensure_future(open_page(url, cookies, "/?state=held", seen)) for _ in range(pages)]
+    opened = [asyncio.ensure_future(open_page(url, cookies, "/queue?state=held", seen)) for _ in range(pages)]
     delays: list[float] = []
     last = await asyncio.to_thread(lambda: client.jobs(limit=changes + 1, status=["queued"]).items)
     for number in range(changes):
@@ -100,7 +100,7 @@ def main() -> None:
             without_mib = process.memory_info().rss / 2**20
             idle, _ = costs(url, client, process, 0, for_s)
             with httpx.Client(cookies=signed_in(url, client)) as browser:
-                browser.get(url)
+                browser.get(f"{url}/queue")
             table.line("first page, MiB more", process.memory_info().rss / 2**20 - without_mib, "")
             one = costs(url, client, process, 1, for_s)
             ten = costs(url, client, process, PAGES, for_s)
@@ -118,7 +118,7 @@ def main() -> None:
                     time.sleep(1.1)
                     client.hold(client.jobs(limit=1, status=["queued"]).items[0].job_id)
                     began = time.perf_counter()
-                    answer = browser.get(f"{url}/?x={number}")
+                    answer = browser.get(f"{url}/queue?x={number}")
                     times.append(time.perf_counter() - began)
                     size = len(answer.content)
             table.line(f"first page, {many:,} jobs: s", statistics.median(times[1:]), "0.2")

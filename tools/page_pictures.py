@@ -36,7 +36,8 @@ gpu = 2
 usd_per_h = 3.2
 """
 PICTURES = (
-    ("page-queue", "", 1280, 680, "light"),
+    ("page-now", "", 1280, 620, "light"),
+    ("page-queue", "queue", 1280, 680, "light"),
     ("page-time", "time?span=1h", 1280, 520, "dark"),
     ("page-job", "job/26", 390, 800, "light"),
 )

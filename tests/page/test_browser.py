@@ -61,7 +61,8 @@ class House:
         with self.client() as client:
             until(lambda: client.health().ready)
             chrome.get(url + client.page_link().path)
-        until(lambda: chrome.title.startswith("Queue"))
+        until(lambda: chrome.title.startswith("Now"))
+        chrome.get(f"{url}/queue")
         chrome.get_log("browser")  # those of the service before
 
     def client(self) -> Client:
@@ -110,7 +111,7 @@ def errors(chrome: Chrome) -> list[str]:
 
 def test_a_job_is_seen_to_come_run_and_end_without_a_reload(chrome: Chrome, house: House) -> None:
     with house.open("--usual", "5s") as ready, house.client() as client:
-        chrome.get(ready["url"])
+        chrome.get(f"{ready['url']}/queue")
         chrome.find_element("css selector", "input[name=token]").send_keys("guess\n")
         until(lambda: "This token is unknown" in text(chrome, "main"))
         chrome.find_element("css selector", "input[name=token]").send_keys(
@@ -145,7 +146,7 @@ def test_output_follows_and_what_is_open_ticked_and_scrolled_stays(chrome: Chrom
         ).job_id
         others = client.submit(command=["true"], name="later", hold=True, array="1-3").job_ids
         house.sign_in(chrome, ready["url"])
-        chrome.get(f"{ready['url']}/?array={others[0]}")
+        chrome.get(f"{ready['url']}/queue?array={others[0]}")
         box = chrome.find_element("css selector", f"#row-{others[1]} input")
         box.click()
         chrome.execute_script("window.scrollTo(0, 40)")
@@ -224,8 +225,10 @@ def test_axe_finds_nothing_on_any_page(house: House, mode: str) -> None:
         house.sign_in(chrome, ready["url"])
         for path in (
             "",
-            "?array=2",
-            "?state=over",
+            "queue",
+            "queue?array=2",
+            "queue?group=name&sort=-name",
+            "queue?state=over",
             "time",
             "machines",
             "promises",
@@ -347,9 +350,11 @@ def test_behind_a_path_prefix_of_a_proxy_everything_works(chrome: Chrome, house:
             Thread(target=proxy.serve_forever, daemon=True).start()
             url = f"http://127.0.0.1:{proxy.server_port}/betimes"
             chrome.get(f"{url}{client.page_link().path}")
-            until(lambda: chrome.title.startswith("Queue"))
+            until(lambda: chrome.title.startswith("Now"))
             chrome.get_log("browser")
             assert chrome.current_url == f"{url}/"
+            chrome.find_element("link text", "Queue").click()
+            until(lambda: chrome.title.startswith("Queue"))
             mark(chrome)
             number = client.submit(command=["sh", "-c", "echo begun; sleep 600"], name="seen").job_id
             until(lambda: "seen" in text(chrome, f"#row-{number}"))
@@ -360,7 +365,7 @@ def test_behind_a_path_prefix_of_a_proxy_everything_works(chrome: Chrome, house:
             chrome.find_element("css selector", "button[value=cancel]").click()
             until(lambda: chrome.switch_to.alert).accept()
             until(lambda: "⊘ cancelled" in text(chrome, ".lead"))
-            for word in ("Time", "Machines", "Promises", "Policy", "What if", "Submit", "Queue"):
+            for word in ("Time", "Machines", "Promises", "Policy", "What if", "Submit", "Queue", "Now"):
                 chrome.find_element("link text", word).click()
                 until(lambda word=word: word in text(chrome, "h1"))
             assert errors(chrome) == []

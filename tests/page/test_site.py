@@ -48,27 +48,27 @@ def shown(html: str) -> list[str]:
 
 def test_a_stranger_signs_in_by_token_and_the_cookie_is_closed_to_scripts(on_pages: OnPages) -> None:
     async def story(pages: Paged) -> None:
-        first = await pages.stranger.get("/?user=ada")
+        first = await pages.stranger.get("/queue?user=ada")
         assert first.status_code == 401
-        assert 'name="back" value="?user=ada"' in first.text
+        assert 'name="back" value="queue?user=ada"' in first.text
         wrong = await pages.stranger.post("/sign-in", data={"token": "guess"})
         assert wrong.status_code == 401
         assert "This token is unknown" in wrong.text
-        right = await pages.stranger.post("/sign-in", data={"token": pages.token, "back": "?user=ada"})
-        assert 'url=./?user=ada"' in right.text
+        right = await pages.stranger.post("/sign-in", data={"token": pages.token, "back": "queue?user=ada"})
+        assert 'url=./queue?user=ada"' in right.text
         assert all(word in right.headers["set-cookie"] for word in ("HttpOnly", "SameSite=strict"))
         assert [word in right.headers["set-cookie"] for word in ("Path", "Secure", pages.token)] == [
             False
         ] * 3
-        assert (await pages.stranger.get("/?user=ada")).status_code == 200
+        assert (await pages.stranger.get("/queue?user=ada")).status_code == 200
         ((name, session_id),) = pages.stranger.cookies.items()
         as_token = {"Authorization": f"Bearer {session_id}"}
         assert (await pages.browser.get("/api/v1/nodes", headers=as_token)).status_code == 401
         await pages.stranger.post("/sign-out")
-        assert (await pages.stranger.get("/")).status_code == 401
+        assert (await pages.stranger.get("/queue")).status_code == 401
         pages.stranger.cookies.set(name, session_id)  # a copy of it is worth nothing any more
-        assert (await pages.stranger.get("/")).status_code == 401
-        assert (await pages.at("/")).status_code == 200
+        assert (await pages.stranger.get("/queue")).status_code == 401
+        assert (await pages.at("/queue")).status_code == 200
 
     on_pages(story)
 
@@ -118,9 +118,9 @@ def test_a_session_ends_with_its_token(on_pages: OnPages) -> None:
         tokens.role_of = lambda _: "user"
         token = tokens.issue("bob", "laptop", None)
         await pages.stranger.post("/sign-in", data={"token": token})
-        assert (await pages.stranger.get("/")).status_code == 200
+        assert (await pages.stranger.get("/queue")).status_code == 200
         await tokens.revoke("bob", "laptop")
-        assert (await pages.stranger.get("/")).status_code == 401
+        assert (await pages.stranger.get("/queue")).status_code == 401
 
     on_pages(story)
 
@@ -142,7 +142,7 @@ def test_a_link_signs_in_once_and_for_a_minute(on_pages: OnPages, monkeypatch: p
         bearer = {"Authorization": f"Bearer {pages.token}"}
         path = (await pages.stranger.post("/link", headers=bearer)).json()["path"]
         assert "You are signed in" in (await pages.stranger.get(path)).text
-        assert (await pages.stranger.get("/")).status_code == 200
+        assert (await pages.stranger.get("/queue")).status_code == 200
         assert "has expired or was used" in (await pages.browser.get(path)).text
         late = (await pages.stranger.post("/link", headers=bearer)).json()["path"]
         monkeypatch.setattr(session.time, "time", lambda: 1e11)
@@ -171,7 +171,7 @@ def test_every_answer_forbids_other_sources_and_the_api_stays_as_it_is(on_pages:
             )
         assert (await pages.at("/api/v1/nothing")).json()["error"]["code"] == "unknown"
         assert (await pages.at("/healthz")).json() == {"status": "alive"}
-        assert (await pages.at("/", Host="elsewhere.example")).status_code == 403
+        assert (await pages.at("/queue", Host="elsewhere.example")).status_code == 403
         assert (await pages.at("/events", Origin="https://elsewhere.example")).status_code == 403
 
     on_pages(story)
@@ -229,7 +229,7 @@ def test_the_queue_is_in_the_order_of_promised_ends_and_nothing_typed_is_html(on
             {"name": "sweep", "array": "1-30%2", "estimate_s": 600.0},
             {"name": "held", "hold": True},
         )
-        page = await pages.at("/")
+        page = await pages.at("/queue")
         assert shown(page.text) == ["2", "array-3", "1", "33"]
         assert "<img" not in page.text
         assert "&lt;img src=x onerror=alert(1)&gt;" in page.text
@@ -237,7 +237,88 @@ def test_the_queue_is_in_the_order_of_promised_ends_and_nothing_typed_is_html(on
         assert "\u202e" not in page.text + (await pages.at("/job/2")).text
         assert "array 3, 30 left" in page.text
         assert "<img" not in (await pages.at("/job/2")).text
-        assert "<img" not in (await pages.at("/")).text
+        assert "<img" not in (await pages.at("/queue")).text
+
+    on_pages(story)
+
+
+def test_the_first_page_is_what_is_busy_what_ends_next_and_ones_own(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        assert "No job runs or waits" in _text(await pages.at("/"))
+        await submitted(
+            pages,
+            {"name": "long", "cpu": 2.0, "estimate_s": 9000.0},
+            {"name": HOSTILE, "estimate_s": 600.0},
+            {"name": "wide", "min_units": 2, "max_units": 2, "estimate_s": 60.0},
+        )
+        await pages.service.backend.submit([JobSpec(command=["x"], workdir="/", name="other")], "bob")
+        page = await pages.at("/")
+        words = " ".join(_text(page).split())
+        assert "Cores 3 of 4 held, 1 free" in words
+        assert "asks for 3 units, 3 cores" in words
+        assert re.findall(r'id="next-(\d+)"', page.text) == ["2", "1"]  # in the order of their ends
+        assert re.findall(r'id="own-(\d+)"', page.text) == ["2", "3", "1"]
+        assert "No job with a promised interval has finished this week" in words
+        assert "<img" not in page.text
+        await pages.service.advance_to(BEGIN_AT + 100.0)
+        assert "Lately over" in (await pages.at("/")).text
+
+    on_pages(story)
+
+
+def test_promises_kept_this_week_are_counted(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        await submitted(pages, *[{"estimate_s": 60.0}] * LEAST)
+        await pages.service.advance_to(BEGIN_AT + 4000.0)
+        await submitted(pages, {"estimate_s": 60.0})
+        await pages.service.advance_to(BEGIN_AT + 8000.0)
+        assert re.search(r"100 % of \d+ \(80 % should be\)", _text(await pages.at("/")))
+
+    on_pages(story)
+
+
+def test_addresses_of_the_queue_from_when_it_was_the_first_page_go_on(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        moved = await pages.at("/?user=ada&state=held")
+        assert (moved.status_code, moved.headers["location"]) == (307, "./queue?user=ada&state=held")
+
+    on_pages(story)
+
+
+def test_the_queue_is_sorted_searched_and_grouped_by_its_address(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        await submitted(
+            pages,
+            {"name": "beta", "estimate_s": 90.0},
+            {"name": "Alpha", "min_units": 3, "max_units": 3, "estimate_s": 60.0},
+            {"name": "beta", "estimate_s": 30.0, "cpu": 0.5},
+            {"name": "50%_off", "hold": True, "array": "1-2"},
+        )
+
+        async def rows(query: str) -> list[str]:
+            return shown((await pages.at(f"/queue?{query}")).text)
+
+        assert await rows("sort=name") == ["array-4", "2", "1", "3"]
+        assert await rows("sort=-name") == ["3", "1", "2", "array-4"]
+        assert (await rows("sort=-units"))[0] == "2"
+        assert await rows("search=BET&sort=submitted") == ["1", "3"]
+        assert await rows("search=2&group=none") == ["2"]
+        assert await rows("search=%25_") == ["array-4"]
+        assert await rows("search=_%25&state=all") == []
+        assert await rows("search=%25_o&state=all") == ["5", "4"]
+        assert await rows("group=name&sort=name") == ["name-50%_off", "name-Alpha", "name-beta"]
+        assert await rows("group=none&sort=submitted") == ["1", "2", "3", "4", "5"]
+        assert await rows("group=user") == ["user-ada"]
+        grouped = (await pages.at("/queue?group=name")).text
+        assert 'value="name:' not in grouped  # a name is opened, and its jobs are chosen one by one
+        assert 'href="?name=beta"' in grouped
+        counts = " ".join(_text(await pages.at("/queue?search=beta")).split())
+        assert "▶ runs: 1 unit, 1 core" in counts
+        assert "◌ waits: 1 unit, 0.5 cores" in counts
+        for query, said in (("sort=moon", "sort: expected"), ("group=moon", "group: expected")):
+            refused = await pages.at(f"/queue?{query}")
+            assert refused.status_code == 422
+            assert said in refused.text
 
     on_pages(story)
 
@@ -246,16 +327,25 @@ def test_pages_go_on_where_the_last_one_ended(on_pages: OnPages) -> None:
     async def story(pages: Paged) -> None:
         specs = [{"name": f"n{number % 3}", "hold": number > 120} for number in range(130)]
         await submitted(pages, *specs)
-        rows, path, pages_seen = list[str](), "/", 0
+        rows, path, pages_seen = list[str](), "/queue", 0
         while path:
             text = (await pages.at(path)).text
             rows += shown(text)
             following = re.search(r'<a href="(\?[^"]+)" rel="next"', text)
-            path = f"/{following[1].replace('&amp;', '&')}" if following else ""
+            path = f"/queue{following[1].replace('&amp;', '&')}" if following else ""
             pages_seen += 1
         assert pages_seen == 3
         assert sorted(map(int, rows)) == list(range(1, 131))
-        named = shown((await pages.at("/?name=n1&state=held")).text)
+        at, by_name = "/queue?sort=-name&group=none", list[str]()
+        while at:
+            text = (await pages.at(at)).text
+            by_name += shown(text)
+            following = re.search(r'<a href="(\?[^"]+)" rel="next"', text)
+            at = f"/queue{following[1].replace('&amp;', '&')}" if following else ""
+        assert by_name == [
+            str(n) for n in sorted(range(1, 131), key=lambda n: ((n - 1) % 3, n), reverse=True)
+        ]
+        named = shown((await pages.at("/queue?name=n1&state=held")).text)
         assert sorted(map(int, named)) == [number + 1 for number in range(121, 130) if number % 3 == 1]
 
     on_pages(story)
@@ -272,7 +362,7 @@ def test_pages_go_on_where_the_last_one_ended(on_pages: OnPages) -> None:
 )
 def test_a_query_that_makes_no_sense_is_named(on_pages: OnPages, query: str, said: str) -> None:
     async def story(pages: Paged) -> None:
-        answer = await pages.at(f"/?{query}")
+        answer = await pages.at(f"/queue?{query}")
         assert answer.status_code == 422
         assert said in answer.text
 
@@ -281,14 +371,14 @@ def test_a_query_that_makes_no_sense_is_named(on_pages: OnPages, query: str, sai
 
 def test_a_fragment_is_sent_without_the_rest_and_only_if_something_has_changed(on_pages: OnPages) -> None:
     async def story(pages: Paged) -> None:
-        first = await pages.at("/", **{"X-Fragment": "main"})
+        first = await pages.at("/queue", **{"X-Fragment": "main"})
         assert "<h1>Queue</h1>" in first.text
         assert "<nav" not in first.text
         again = first
         while again.status_code == 200:  # until the first forecast is there
-            again = await pages.at("/", **{"X-Fragment": "main", "If-None-Match": again.headers["etag"]})
+            again = await pages.at("/queue", **{"X-Fragment": "main", "If-None-Match": again.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
-        assert "<nav" in (await pages.at("/", **{"If-None-Match": first.headers["etag"]})).text
+        assert "<nav" in (await pages.at("/queue", **{"If-None-Match": first.headers["etag"]})).text
 
     on_pages(story)
 
@@ -389,7 +479,7 @@ def test_a_promise_stands_with_its_interval_and_what_that_is_from(on_pages: OnPa
         assert re.search(f"Done2026-01-01 {between}", _text(quoted))
         assert f"as {LEAST} promises to jobs of this user and command turned out" in of_job.text
         await submitted(pages, {"estimate_s": 60.0, "array": "1-2"})
-        assert re.search(f"2026-01-01 13:07 UTC to 2026-01-01 {between}", _text(await pages.at("/")))
+        assert re.search(f"2026-01-01 13:07 UTC to 2026-01-01 {between}", _text(await pages.at("/queue")))
 
     on_pages(story)
 
@@ -404,7 +494,7 @@ def test_time_marks_reservations_grace_periods_and_moves(
     async def story(pages: Paged) -> None:
         await pages.service.backend.set_policy("conservative", "ada")
         await submitted(pages, {"cpu": 4.0, "grace_s": 60.0}, {"cpu": 4.0}, {"cpu": 4.0})
-        await pages.at("/")  # the first look has the forecast made
+        await pages.at("/queue")  # the first look has the forecast made
         await asyncio.sleep(0.2)
         seen = await pages.at("/time")
         assert '<rect class="piece reserved' in seen.text
@@ -509,11 +599,11 @@ def test_a_pipeline_is_one_row_and_is_cancelled_as_one(on_pages: OnPages) -> Non
         await submitted(
             pages, {"name": "prepare"}, {"name": "train", "after": ["prepare"]}, {"name": "other"}
         )
-        text = (await pages.at("/")).text
+        text = (await pages.at("/queue")).text
         assert sorted(shown(text)) == ["3", "pipeline-2"]
         assert "pipeline 2, 2 left" in text
-        assert shown((await pages.at("/?pipeline=2")).text) == ["1", "2"]
-        assert (await pages.at("/?pipeline=x")).status_code == 422
+        assert shown((await pages.at("/queue?pipeline=2")).text) == ["1", "2"]
+        assert (await pages.at("/queue?pipeline=x")).status_code == 422
         await pages.browser.post("/act", data={"verb": "cancel", "job": "pipeline:2"})
         statuses = {j.job_id: j.status.value for j in (await pages.service.backend.jobs(_all())).items}
         assert {statuses[1], statuses[2]} <= {"cancelled", "stopping"}
@@ -525,7 +615,7 @@ def test_a_pipeline_is_one_row_and_is_cancelled_as_one(on_pages: OnPages) -> Non
 def test_time_machines_and_policy_show_what_is_there(on_pages: OnPages) -> None:
     async def story(pages: Paged) -> None:
         await submitted(pages, *[{"name": f"j{number}"} for number in range(10)])
-        await pages.at("/")  # the first look has the forecast made
+        await pages.at("/queue")  # the first look has the forecast made
         await asyncio.sleep(0.2)
         seen = await pages.at("/time?span=6h")
         assert len(re.findall(r'<rect class="piece running', seen.text)) == 4
@@ -564,7 +654,7 @@ def test_however_many_look_the_forecast_is_made_rarely(on_pages: OnPages) -> Non
         promises.forecast = counted
         for number in range(40):
             assert (await pages.at(f"/job/{1 + number % 5}?run=1&x={number}")).status_code == 200
-            assert (await pages.at(f"/?x={number}")).status_code == 200
+            assert (await pages.at(f"/queue?x={number}")).status_code == 200
         assert made <= 1
 
     on_pages(story)
@@ -578,12 +668,12 @@ def test_a_database_that_is_away_is_a_page_and_no_traceback(
             raise StoreUnreachable("the database does not answer; start it again")
 
         monkeypatch.setattr(pages.service.store, "jobs_of", away)
-        answer = await pages.at("/")
+        answer = await pages.at("/queue")
         assert answer.status_code == 503
         assert "the database does not answer" in answer.text
         assert "Traceback" not in answer.text
         monkeypatch.undo()
-        assert (await pages.at("/")).status_code == 200
+        assert (await pages.at("/queue")).status_code == 200
 
     on_pages(story)
 

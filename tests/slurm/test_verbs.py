@@ -178,7 +178,15 @@ def page(betimes: Call) -> Iterator[Page]:
 
 
 def test_the_page_offers_nothing_that_is_refused(page: Page) -> None:
-    for path in ("/", f"/job/{ARRAY + 1}", "/?state=failed", "/machines", "/policy", "/what-if"):
+    for path in (
+        "/",
+        f"/job/{ARRAY + 1}",
+        "/queue",
+        "/queue?state=failed",
+        "/machines",
+        "/policy",
+        "/what-if",
+    ):
         text = page(path)
         for word in (
             ">Submit<",
@@ -192,14 +200,14 @@ def test_the_page_offers_nothing_that_is_refused(page: Page) -> None:
             assert word not in text, (path, word)
         assert ">What if<" in text
         assert "=yes" not in text.replace("batch=yes</a>", "")
-    assert "<small>9_1</small>" in page("/?array=9")
+    assert "<small>9_1</small>" in page("/queue?array=9")
     assert "job 9_1</small>" in page(f"/job/{ARRAY + 1}")
     assert "<small>9_1</small>" in page("/what-if?cancel=9_1")
 
 
 def test_the_expected_end_is_where_its_bar_has_it(betimes: Call, page: Page) -> None:
-    row = page("/").split('<tr id="row-3">')[1].split("</tr>")[0]
-    ends = re.findall(r'datetime="([^"]+)"', row)
+    row = page("/queue").split('<tr id="row-3">')[1].split("</tr>")[0]
+    _, *ends = re.findall(r'datetime="([^"]+)"', row)  # after its submission
     found = betimes("job", "3", "--json").json()["job"]["estimate"]
     expected_at = found["finish_median_at"] or found["finish_at"]
     assert datetime.fromisoformat(ends[0].replace("Z", "+00:00")).timestamp() == pytest.approx(

@@ -84,6 +84,15 @@ def state(status: str) -> Markup:
     )
 
 
+def cut(text: str, most: int = 40) -> Markup:
+    """A name in at most so many characters: the middle of a longer one is left out, and its title has all of it."""
+    text = printable(text)
+    if len(text) <= most:
+        return escape(text)
+    tail = most // 3
+    return Markup('<span title="{}">{}…{}</span>').format(text, text[: most - tail - 1], text[-tail:])
+
+
 def query(given: dict[str, Any], **changed: Any) -> str:
     """A query string with some of its fields changed; null and empty ones are left out."""
     kept = {name: value for name, value in {**given, **changed}.items() if value not in (None, "")}
@@ -109,6 +118,7 @@ def _environment() -> Environment:
         "sure": sure,
         "sentence": sentence,
         "state": state,
+        "cut": cut,
         "length": length,
         "usd": usd,
         "gib": gib,

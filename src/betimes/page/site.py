@@ -80,7 +80,8 @@ class Site:
         self._drawn: dict[tuple[str, str, bool, Session], _Drawn] = {}
         self.app = Starlette(
             routes=[
-                Route("/", self._view("queue", views.queue)),
+                Route("/", self._first),
+                Route("/queue", self._view("queue", views.queue)),
                 Route("/time", self._view("time", views.timeline)),
                 Route("/machines", self._view("machines", views.machines)),
                 Route("/policy", self._view("policy", views.policy)),
@@ -137,6 +138,12 @@ class Site:
             return Response(body, media_type="text/html", headers=headers)
 
         return handle
+
+    async def _first(self, request: Request) -> Response:
+        """The first page; addresses of the queue from when it stood there lead to where it is."""
+        if any(name in request.query_params for name in (*views.QUEUE_FIELDS, "after")):
+            return RedirectResponse(f"{_base(request)}queue?{request.url.query}", 307, headers=HEADERS)
+        return await self._view("now", views.now)(request)
 
     async def _job(self, reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
         try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 
@@ -15,15 +16,17 @@ from betimes.page.query import instant, local_path, whole
 from betimes.page.session import Session
 from betimes.service.runtime.page_reads import Ends, PageReads, Span
 from betimes.service.runtime.page_reads import Row as QueueRow
-from betimes.service.runtime.queue_order import Place
+from betimes.service.runtime.queue_order import FOLDS, SORTS, Place
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec.sbatch import command_line
 from betimes.service.spec.spelling import job_number
 from betimes.service.store.databases.schema import LIVE, OVER
-from betimes.service.views.models import By, EventView, JobFilter, JobView, Quote
+from betimes.service.views.models import By, EventView, JobFilter, JobView, NodeView, Quote
 
 ROWS = 50  # of a page of jobs
+NEXT = 6  # rows of each list of the first page
+QUEUE_FIELDS = ("state", "user", "name", "label", "array", "pipeline", "search", "group", "sort")
 HELPS_S = 2.0  # processor time for what would help a job
 MOST_NODES = 40  # rows of a page of the timeline
 MOST_USERS = 12  # rows of waiting jobs there
@@ -44,24 +47,86 @@ STATES = {
 STATES |= {status: [status] for status in OVER} | {"over": [*OVER], "all": [*OVER, *LIVE]}
 
 
+# --- the first page
+
+
+async def now(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
+    """What is busy, what waits, what ends next, how promises were kept this week, and the reader's own jobs."""
+    nodes, now_at = await reads.backend.nodes(), reads.now_at
+    everything = await reads.queue(JobFilter(status=_statuses("live"), limit=1))
+    running = await reads.queue(JobFilter(status=_statuses("running"), limit=NEXT), fold="none")
+    own = await reads.queue(JobFilter(status=_statuses("live"), user=session.user, limit=NEXT))
+    over = await reads.over(JobFilter(status=_statuses("over"), user=session.user, limit=NEXT))
+    ends = {row.job.job_id: _ends(reads, row) for row in (*running.rows, *own.rows)}
+    axis = _queue_axis([each[2] for row in running.rows if (each := ends[row.job.job_id])], now_at)
+    return {
+        "title": "Now",
+        "uses": _uses(nodes),
+        "states": Counter(node.status for node in nodes),
+        "standing": everything.standing,
+        "last_end_at": reads.last_end_at,
+        "next": [
+            (row, ends[row.job.job_id], _bar(axis, now_at, row, ends[row.job.job_id])) for row in running.rows
+        ],
+        "axis": axis,
+        "account": await reads.lately(),
+        "own": [(row, ends[row.job.job_id]) for row in own.rows],
+        "own_standing": own.standing,
+        "over": over,
+    }
+
+
+class Use(NamedTuple):
+    """A resource of the nodes that are up: how much of it jobs hold, of how much."""
+
+    what: str
+    held: float
+    has: float
+    unit: str = ""
+
+    @property
+    def frac(self) -> float:
+        """The share that is held."""
+        return min(1.0, max(0.0, self.held / self.has)) if self.has else 0.0
+
+
+def _uses(nodes: Sequence[NodeView]) -> list[Use]:
+    """The resources of some nodes that there are any of, of those that are up."""
+    there = [node for node in nodes if node.status in ("up", "draining")]
+    found = [
+        Use("GPUs", sum(node.gpu - node.free_gpu for node in there), sum(node.gpu for node in there)),
+        Use("cores", sum(node.cpu - node.free_cpu for node in there), sum(node.cpu for node in there)),
+        Use(
+            "memory",
+            sum(node.memory_gib - node.free_memory_gib for node in there),
+            sum(node.memory_gib for node in there),
+            "GiB",
+        ),
+    ]
+    return [use for use in found if use.has]
+
+
 # --- the queue
 
 
 async def queue(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
-    """Jobs that run and jobs that wait, in the order of the ends expected now; or jobs that are over, newest first."""
-    given = {
-        name: request.query_params.get(name, "")[:200]
-        for name in ("state", "user", "name", "label", "array", "pipeline")
-    }
-    chosen = given["state"] or "live"
+    """Jobs that run and jobs that wait, by default in the order of the ends expected now; or jobs that are over."""
+    given = {name: request.query_params.get(name, "")[:200] for name in QUEUE_FIELDS}
+    chosen, sort = given["state"] or "live", given["sort"] or "end"
     if chosen not in STATES:
         raise InputError(f"state: expected one of {', '.join(STATES)}, not {chosen[:40]!r}")
+    if given["group"] not in ("", *FOLDS):
+        raise InputError(f"group: expected one of {', '.join(FOLDS)}, not {given['group'][:40]!r}")
+    by, descends = sort.removeprefix("-"), sort.startswith("-")
+    if by not in ("end", *SORTS):
+        raise InputError(f"sort: expected one of end, {', '.join(SORTS)}, not {by[:40]!r}")
     wanted = JobFilter(
-        status=[Status(status) for status in STATES[chosen]],
+        status=_statuses(chosen),
         user=given["user"] or None,
         name=given["name"] or None,
         array_id=whole(given["array"], "array", 1) if given["array"] else None,
         label=_labels(given["label"]),
+        search=given["search"].strip() or None,
         limit=ROWS,
     )
     after = request.query_params.get("after", "")
@@ -69,15 +134,16 @@ async def queue(reads: PageReads, request: Request, session: Session) -> dict[st
     following: str | None = None
     pipeline = whole(given["pipeline"], "pipeline", 1) if given["pipeline"] else None
     if set(STATES[chosen]) <= set(LIVE):
-        found = await reads.queue(wanted, pipeline, _place(after))
+        place = _place(after, is_text=by in ("name", "user"))
+        found = await reads.queue(wanted, pipeline, place, fold=given["group"], sort=by, descends=descends)
         rows, standing = found.rows, found.standing
         if found.following is not None:
             at, number = found.following
-            following = f"{'' if at is None else repr(at)},{number}"
+            following = f"{'' if at is None else at},{number}"
     else:
         cursor = whole(after, "after", 1) if after else None
         jobs = await reads.over(wanted.model_copy(update={"after": cursor}))
-        rows, standing = [QueueRow(job, None, {}, None) for job in jobs], {}
+        rows, standing = [QueueRow(job, None, {}, None, 0) for job in jobs], {}
         following = str(jobs[-1].job_id) if len(jobs) == ROWS else None
     ends = {row.job.job_id: _ends(reads, row) for row in rows}
     axis = _queue_axis([each[2] for each in ends.values() if each is not None], now_at)
@@ -85,6 +151,7 @@ async def queue(reads: PageReads, request: Request, session: Session) -> dict[st
         "title": "Queue",
         "given": given,
         "chosen": chosen,
+        "sort": (by, descends),
         "standing": standing,
         "rows": [
             (row, _expected_at(reads, row), _bar(axis, now_at, row, ends[row.job.job_id])) for row in rows
@@ -96,6 +163,10 @@ async def queue(reads: PageReads, request: Request, session: Session) -> dict[st
     }
 
 
+def _statuses(chosen: str) -> list[Status]:
+    return [Status(status) for status in STATES[chosen]]
+
+
 def _labels(text: str) -> dict[str, str]:
     if not text:
         return {}
@@ -105,11 +176,11 @@ def _labels(text: str) -> dict[str, str]:
     return {name: value}
 
 
-def _place(after: str) -> Place | None:
+def _place(after: str, is_text: bool) -> Place | None:
     if not after:
         return None
-    at, _, number = after.rpartition(",")
-    return instant(at, "after") if at else None, whole(number, "after", 1)
+    key, _, number = after.rpartition(",")
+    return (key if is_text else instant(key, "after")) if key else None, whole(number, "after", 1)
 
 
 def _ends(reads: PageReads, row: QueueRow) -> Ends | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from betimes.service.runtime.queue_order import Place, QueueOrder
+from betimes.service.runtime.queue_order import SORTS, Place, QueueOrder
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.promises import Forecast
@@ -44,8 +44,8 @@ def listed(
 ) -> list[int]:
     """The first jobs of the rows of all pages."""
     is_wanted, after, found = order.wanted(jobs, asked, pipeline), None, list[int]()
-    unfolded = "array" if asked.array_id is not None else "pipeline" if pipeline is not None else None
-    while page := list(islice(order.page(jobs, is_wanted, unfolded, after), 7)):
+    fold = "none" if asked.array_id is not None else "array" if pipeline is not None else "pipeline"
+    while page := list(islice(order.page(jobs, is_wanted, fold, after), 7)):
         found += [row.job for row in page]
         after = page[-1].place
     return found
@@ -78,12 +78,15 @@ def test_pages_together_are_the_queue(conditions: dict[str, Any]) -> None:
     assert listed(order, jobs, asked) == expected
     is_wanted = order.wanted(jobs, asked, None)
     statuses = [one.status.value for one in live]
-    assert order.standing(jobs, is_wanted) == {status: statuses.count(status) for status in {*statuses}}
-    for row in order.page(jobs, is_wanted, None, None):
+    standing = order.standing(jobs, is_wanted)
+    assert {status: total.jobs for status, total in standing.items()} == {
+        status: statuses.count(status) for status in {*statuses}
+    }
+    for row in order.page(jobs, is_wanted):
         if row.group is not None:
-            assert sum(row.counts.values()) == sum(one.array_id == row.group.number for one in live)
-            assert {*order.jobs_of(jobs, "array", row.group.number)} == {
-                one.job_id for one in jobs.values() if one.array_id == row.group.number
+            assert sum(row.counts.values()) == sum(one.array_id == row.group.name for one in live)
+            assert {*order.jobs_of(jobs, "array", int(row.group.name))} == {
+                one.job_id for one in jobs.values() if one.array_id == row.group.name
             }
 
 
@@ -92,8 +95,27 @@ def test_what_is_expected_now_comes_before_what_was_promised() -> None:
     times = np.array([90.0, 20.0, math.nan])
     found = Forecast(0.0, [1, 2, 3], times - 5.0, times, np.ones(3, dtype=np.bool_))
     order = QueueOrder(jobs.values(), found)
-    places: list[Place] = [row.place for row in order.page(jobs, lambda _: True, None, None)]
+    places: list[Place] = [row.place for row in order.page(jobs, lambda _: True)]
     assert places == [(20.0, 2), (40.0, 4), (90.0, 1), (None, 3)]
+
+
+@pytest.mark.parametrize("descends", [False, True])
+@pytest.mark.parametrize("sort", ["end", *SORTS])
+def test_pages_of_any_order_together_are_the_queue_in_that_order(sort: str, descends: bool) -> None:
+    jobs = live_jobs()
+    order, after, found = QueueOrder(jobs.values(), None), None, list[int]()
+    while page := list(islice(order.page(jobs, lambda _: True, "none", after, sort, descends), 7)):
+        found += [row.job for row in page]
+        after = page[-1].place
+    keys: dict[int, Any] = {
+        number: one.promised_finish_at or None if sort == "end" else SORTS[sort](one)
+        for number, one in jobs.items()
+    }
+    known = [number for number in jobs if keys[number] is not None]
+    assert found == [
+        *sorted(known, key=lambda number: (keys[number], number), reverse=descends),
+        *(number for number in jobs if keys[number] is None),
+    ]
 
 
 def test_jobs_that_wait_for_each_other_are_one_row() -> None:
@@ -111,11 +133,11 @@ def test_jobs_that_wait_for_each_other_are_one_row() -> None:
         )
     }
     order = QueueOrder(jobs.values(), None)
-    rows = list(order.page(jobs, lambda _: True, None, None))
-    assert [(row.job, row.group, row.counts, row.last) for row in rows] == [
-        (6, ("pipeline", 7), {"blocked": 2}, ((6, 5.0),)),
-        (8, None, {}, ()),
-        (2, ("pipeline", 5), {"running": 1, "blocked": 3}, ((2, 10.0), (3, 20.0), (4, 21.0), (5, 30.0))),
+    rows = list(order.page(jobs, lambda _: True))
+    assert [(row.job, row.group, row.counts, row.last, row.units) for row in rows] == [
+        (6, ("pipeline", 7), {"blocked": 2}, ((6, 5.0),), 2),
+        (8, None, {}, (), 0),
+        (2, ("pipeline", 5), {"running": 1, "blocked": 3}, ((2, 10.0), (3, 20.0), (4, 21.0), (5, 30.0)), 4),
     ]
     assert (
         listed(order, jobs, JobFilter(), pipeline=5)

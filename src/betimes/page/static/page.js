@@ -49,6 +49,18 @@ function showInstants(within) {
   }
 }
 
+// Where there is no room for columns a row is a card, in which each cell stands behind the head of its column.
+const CLEAR = new Set([undefined, "", "User", "State", "Why", "Choose", "From its start to its end"]); // without its head, too
+
+function labelCells(within) {
+  for (const table of within.querySelectorAll("table.cards")) {
+    const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.replace(/[▴▾]/, "").trim());
+    for (const row of table.querySelectorAll("tbody tr")) {
+      [...row.cells].forEach((cell, at) => { if (cell.nodeName === "TD" && cell.className !== "picture" && !CLEAR.has(heads[at])) cell.dataset.label = heads[at]; });
+    }
+  }
+}
+
 const zone = document.getElementById("zone");
 
 function showZone() {
@@ -122,6 +134,7 @@ function update(old, fresh) {
 function put(html) {
   const fresh = new DOMParser().parseFromString(`<main>${html}</main>`, "text/html").querySelector("main");
   showInstants(fresh);
+  labelCells(fresh);
   morph(main, fresh);
   followOutput();
   fill();
@@ -216,6 +229,7 @@ async function fill() {
       const found = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("effect");
       if (!found) continue; // what stands there leads to the page itself
       showInstants(found);
+      labelCells(found);
       each.replaceChildren(found);
     } catch {
       delete each.dataset.filled; // tried again with the next refresh
@@ -320,6 +334,7 @@ document.addEventListener("input", (event) => {
 });
 
 showZone();
+labelCells(main);
 followOutput();
 fill();
 listen();

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from betimes.errors import Unknown
-from betimes.service.runtime.queue_order import Found, Group, Place, QueueOrder
+from betimes.service.runtime.queue_order import Found, Group, Place, QueueOrder, Total
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.to_views import job_view
 from betimes.service.scheduling.job import Job
@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 RENEW_S = 2.0  # between two forecasts made for pages, at least
 SHARE = 50  # likewise, in times of what the last one took
+LATELY_S = 7 * 86_400.0  # of which the first page sums up promises
+ACCOUNT_S = 30.0  # for which that sum is good enough, at least
 MOST_RUNS = 5000  # in a window of the timeline
 MOST_WAITING = 20_000  # jobs of the forecast in the timeline
 RESERVED = "reserved"  # status of a start on nodes that are kept, or vacated, for a job
@@ -47,6 +49,7 @@ class Row(NamedTuple):
     group: Group | None  # null: one job
     counts: dict[str, int]  # of a group: its live jobs by status
     end: End | None  # likewise: that of the last of them, as things stand; null: not known
+    units: int  # likewise: in all, as in `Total`
 
 
 class Queue(NamedTuple):
@@ -54,7 +57,7 @@ class Queue(NamedTuple):
 
     rows: list[Row]
     following: Place | None
-    standing: dict[str, int]
+    standing: dict[str, Total]
 
 
 class Span(NamedTuple):
@@ -79,6 +82,13 @@ class _Kept(NamedTuple):
     until_s: float
 
 
+class _KeptAccount(NamedTuple):
+    """An account of promises, and until when, by the monotonic clock, it is good enough."""
+
+    account: AccuracyView
+    until_s: float
+
+
 class PageReads:
     """The service as the pages see it."""
 
@@ -87,6 +97,7 @@ class PageReads:
         self._renewing: asyncio.Future[Any] | None = None
         self._renewed_s = -RENEW_S
         self._kept_order: _Kept | None = None
+        self._kept_account: _KeptAccount | None = None
 
     @property
     def now_at(self) -> float:
@@ -116,18 +127,30 @@ class PageReads:
         self._renewing = asyncio.ensure_future(promises.forecast())
         self._renewing.add_done_callback(_heed)
 
-    async def queue(self, wanted: JobFilter, pipeline: int | None, after: Place | None) -> Queue:
-        """The live jobs in the order in which they are expected to end now. Raises StoreError."""
+    async def queue(
+        self,
+        wanted: JobFilter,
+        pipeline: int | None = None,
+        after: Place | None = None,
+        *,
+        fold: str = "",
+        sort: str = "end",
+        descends: bool = False,
+    ) -> Queue:
+        """The live jobs, by default in the order in which they are expected to end now. Raises StoreError.
+
+        fold: one of `queue_order.FOLDS`; empty: pipelines, or as much of these as is not looked for. sort: `end`, or
+        one of `queue_order.SORTS`.
+        """
         store, jobs = self._controller.store, self.backend.scheduler.ledger.jobs
         live = [*jobs.values()]
+        usual = "none" if wanted.array_id is not None else "array" if pipeline is not None else "pipeline"
 
-        def read() -> tuple[list[Found], Mapping[int, Mapping[str, Any]], dict[str, int]]:
+        def read() -> tuple[list[Found], Mapping[int, Mapping[str, Any]], dict[str, Total]]:
             order = self._order(live)
             is_wanted = order.wanted(jobs, wanted, pipeline)
-            unfolded = (
-                "array" if wanted.array_id is not None else "pipeline" if pipeline is not None else None
-            )
-            found = list(islice(order.page(jobs, is_wanted, unfolded, after), wanted.limit + 1))
+            rows = order.page(jobs, is_wanted, fold or usual, after, sort, descends)
+            found = list(islice(rows, wanted.limit + 1))
             return found, store.jobs_of([each.job for each in found]), order.standing(jobs, is_wanted)
 
         found, rows, standing = await asyncio.to_thread(read)
@@ -140,6 +163,7 @@ class PageReads:
                     each.group,
                     each.counts,
                     last_end([end for job in each.last if (end := self._end(*job)) is not None]),
+                    each.units,
                 )
                 for each in found[: wanted.limit]
                 if each.job in rows
@@ -217,6 +241,16 @@ class PageReads:
     async def accuracy(self, by: By) -> AccuracyView:
         """The accuracy of promises, also by user, name, policy or horizon. Raises StoreError."""
         return await self.backend.accuracy(None, 0.0, by, False)
+
+    async def lately(self) -> AccuracyView:
+        """The accuracy of the promises of the last `LATELY_S`, as of up to some minutes ago. Raises StoreError."""
+        began_s = time.monotonic()
+        if self._kept_account is None or began_s >= self._kept_account.until_s:
+            account = await self.backend.accuracy(LATELY_S, 0.0, None, False)
+            now_s = time.monotonic()
+            until_s = now_s + max(ACCOUNT_S, SHARE * (now_s - began_s))
+            self._kept_account = _KeptAccount(account, until_s)
+        return self._kept_account.account
 
     def is_running(self, number: int, run: int) -> bool:
         """Whether a run goes on."""

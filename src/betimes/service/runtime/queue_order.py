@@ -1,7 +1,7 @@
-"""The live jobs in the order in which they are now expected to end, arrays and pipelines folded.
+"""The live jobs in an order, by default that in which they are now expected to end, arrays and pipelines folded.
 
 The ends are those of the last forecast, which is in memory, and so is their order: a page of it is a walk from its
-beginning, also at the head of a queue of 50,000 jobs.
+beginning, also at the head of a queue of 50,000 jobs. The other orders are made when they are first asked for.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,15 +20,38 @@ from betimes.service.spec.job_spec import parse_after
 from betimes.service.store.databases.schema import LIVE
 from betimes.service.views.models import JobFilter
 
-Place = tuple[float | None, int]
-"""Of a row in the queue: its expected end, null: not known, which comes last; and the number of its first job."""
+Key = float | str
+Place = tuple[Key | None, int]
+"""Of a row in the queue: by what it is sorted, null: not known, which comes last; and the number of its first job."""
+
+_STATUSES = {Status(status): place for place, status in enumerate(LIVE)}
+SORTS: Mapping[str, Callable[[Job], Key]] = {
+    "name": lambda job: job.spec.title.casefold(),
+    "user": lambda job: job.user,
+    "state": lambda job: float(_STATUSES[job.status]),
+    "units": lambda job: float(units_of(job)),
+    "submitted": lambda job: job.submitted_at,
+}
+"""What the queue can be sorted by, besides the expected end (`end`)."""
+
+FOLDS = ("pipeline", "array", "name", "user", "none")
+"""What is one row: a pipeline, and an array that is in none; an array; the jobs of a name, or of a user; a job."""
 
 
 class Group(NamedTuple):
-    """Jobs that are one row: an array, by its number; or a pipeline, by that of its newest job."""
+    """Jobs that are one row: an array, by its number; a pipeline, by its newest job; or the jobs of a name or user."""
 
     kind: str
-    number: int
+    name: int | str
+
+
+class Total(NamedTuple):
+    """Jobs, and the units, cores and GPUs that they hold, or ask for at least."""
+
+    jobs: int
+    units: int
+    cpu: float
+    gpu: float
 
 
 LATEST = 8  # jobs of a row by which its end is known
@@ -37,7 +60,7 @@ LATEST = 8  # jobs of a row by which its end is known
 class Found(NamedTuple):
     """A row: its first job, where it stands; folded: which of its jobs were looked for by status.
 
-    last: of those that are expected to end, the last ones, with their ends.
+    last: of those that are expected to end, the last ones, with their ends. units: of all of them, as in `Total`.
     """
 
     job: int
@@ -45,6 +68,7 @@ class Found(NamedTuple):
     group: Group | None
     counts: dict[str, int]
     last: tuple[tuple[int, float], ...]
+    units: int
 
 
 class QueueOrder:
@@ -63,20 +87,46 @@ class QueueOrder:
         self._places: list[tuple[int, float]] = [
             (job.job_id, at) for job, at in zip(ordered, sorted_at, strict=True)
         ]
+        self._jobs = ordered
         self._pipelines = _pipelines(jobs)
-        self._members: dict[Group, list[tuple[int, float]]] = {}
-        for job, place in zip(ordered, self._places, strict=True):
-            if job.array_id is not None:
-                self._members.setdefault(Group("array", job.array_id), []).append(place)
-            if self._pipelines and (newest := self._pipelines.get(_unit(job))) is not None:
-                self._members.setdefault(Group("pipeline", newest), []).append(place)
+        self._members: dict[str, dict[Group, list[tuple[int, float]]]] = {}
+        self._sorted: dict[tuple[str, bool], list[tuple[Key | None, int]]] = {}
 
-    def _group(self, job: Job, pipelines: bool) -> Group | None:
-        """The row that a job is part of; pipelines: they are folded, not their arrays alone."""
-        newest = self._pipelines.get(_unit(job)) if pipelines else None
-        if newest is not None:
-            return Group("pipeline", newest)
-        return Group("array", job.array_id) if job.array_id is not None else None
+    def _group(self, job: Job, fold: str) -> Group | None:
+        """The row that a job is part of."""
+        match fold:
+            case "name":
+                return Group("name", job.spec.title)
+            case "user":
+                return Group("user", job.user)
+            case "none":
+                return None
+            case _:
+                newest = self._pipelines.get(_unit(job)) if fold == "pipeline" else None
+                if newest is not None:
+                    return Group("pipeline", newest)
+                return Group("array", job.array_id) if job.array_id is not None else None
+
+    def _members_of(self, fold: str) -> dict[Group, list[tuple[int, float]]]:
+        """The jobs of each row with their ends, in the order of these."""
+        if fold not in self._members:
+            found: dict[Group, list[tuple[int, float]]] = {}
+            for job, place in zip(self._jobs, self._places, strict=True):
+                if (group := self._group(job, fold)) is not None:
+                    found.setdefault(group, []).append(place)
+            self._members[fold] = found
+        return self._members[fold]
+
+    def _in_order(self, sort: str, descends: bool) -> list[tuple[Key | None, int]]:
+        """The jobs by a key, those without one last."""
+        if (sort, descends) not in self._sorted:
+            if sort == "end":
+                keys = [(at if at < math.inf else None, number) for number, at in self._places]
+            else:
+                keys = [(SORTS[sort](job), job.job_id) for job in self._jobs]
+            known = sorted((one for one in keys if one[0] is not None), reverse=descends)
+            self._sorted[sort, descends] = [*known, *sorted(one for one in keys if one[0] is None)]
+        return self._sorted[sort, descends]
 
     def _pipeline_of(self, jobs: Mapping[int, Job], number: int) -> int:
         """The number of the pipeline that a job is in; its own: there is none any more."""
@@ -85,7 +135,7 @@ class QueueOrder:
     def jobs_of(self, jobs: Mapping[int, Job], kind: str, number: int) -> list[int]:
         """The live jobs of an array, or of the pipeline that a job is in."""
         number = self._pipeline_of(jobs, number) if kind == "pipeline" else number
-        return [job for job, _ in self._members.get(Group(kind, number), ()) if job in jobs]
+        return [job for job, _ in self._members_of(kind).get(Group(kind, number), ()) if job in jobs]
 
     def wanted(
         self, jobs: Mapping[int, Job], asked: JobFilter, pipeline: int | None
@@ -103,47 +153,80 @@ class QueueOrder:
         checks += [
             (lambda job, name=name: job.spec.labels.get(name), value) for name, value in asked.label.items()
         ]
+        if (text := (asked.search or "").casefold()) != "":
+            checks.append((lambda job: _has(job, text), True))
         if not checks:  # of a long queue this is asked very often
             return lambda job: job.status in statuses
         return lambda job: job.status in statuses and all(of(job) == value for of, value in checks)
 
-    def standing(self, jobs: Mapping[int, Job], is_wanted: Callable[[Job], bool]) -> dict[str, int]:
-        """The numbers of jobs that are looked for by status, in the order of `LIVE`."""
-        counts = Counter(job.status for job in [*jobs.values()] if is_wanted(job))
-        return {status: counts[Status(status)] for status in LIVE if counts[Status(status)]}
+    def standing(self, jobs: Mapping[int, Job], is_wanted: Callable[[Job], bool]) -> dict[str, Total]:
+        """The jobs that are looked for in total by status, in the order of `LIVE`."""
+        sums: dict[Status, list[float]] = {}
+        for job in [*jobs.values()]:
+            if is_wanted(job):
+                units, sum_of = units_of(job), sums.setdefault(job.status, [0, 0, 0.0, 0.0])
+                sum_of[0] += 1
+                sum_of[1] += units
+                sum_of[2] += units * job.spec.cpu
+                sum_of[3] += units * job.spec.gpu
+        return {
+            status.value: Total(int(found[0]), int(found[1]), found[2], found[3])
+            for status in _STATUSES
+            if (found := sums.get(status)) is not None
+        }
 
     def page(
         self,
         jobs: Mapping[int, Job],
         is_wanted: Callable[[Job], bool],
-        unfolded: Literal["array", "pipeline"] | None,
-        after: Place | None,
+        fold: str = "pipeline",
+        after: Place | None = None,
+        sort: str = "end",
+        descends: bool = False,
     ) -> Iterator[Found]:
         """Rows behind a place of the jobs that are looked for, of those in `jobs`: they are not over.
 
-        unfolded: of an array every job is a row, of a pipeline every array.
+        fold: one of `FOLDS`. sort: `end`, or one of `SORTS`.
         """
-        begin = None if after is None else (math.inf if after[0] is None else after[0], after[1])
         seen = set[Group]()
-        for number, end_at in self._places:
+        for key, number in self._in_order(sort, descends):
             job = jobs.get(number)
             if job is None or not is_wanted(job):
                 continue
-            group = None if unfolded == "array" else self._group(job, unfolded is None)
+            group = self._group(job, fold)
             if group in seen:
                 continue
             if group is not None:
                 seen.add(group)
-            if begin is not None and (end_at, number) <= begin:
+            if after is not None and not _is_behind((key, number), after, descends):
                 continue
-            counts, last = Counter[str](), deque[tuple[int, float]](maxlen=LATEST)
-            for other, other_at in self._members.get(group, ()) if group is not None else ():
+            counts, units, last = Counter[str](), 0, deque[tuple[int, float]](maxlen=LATEST)
+            for other, other_at in self._members_of(fold).get(group, ()) if group is not None else ():
                 if (member := jobs.get(other)) is not None and is_wanted(member):
                     counts[member.status.value] += 1
+                    units += units_of(member)
                     if other_at < math.inf:
                         last.append((other, other_at))
-            place = (end_at if end_at < math.inf else None), number
-            yield Found(number, place, group, dict(counts), tuple(last))
+            yield Found(number, (key, number), group, dict(counts), tuple(last), units)
+
+
+def units_of(job: Job) -> int:
+    """The units that a job holds; of one that holds none, what it asks for at least."""
+    return job.run.units if job.run is not None else job.spec.min_units
+
+
+def _is_behind(place: Place, after: Place, descends: bool) -> bool:
+    """Whether a place comes after another; those without a key are last, in the order of their numbers."""
+    (key, number), (last, last_number) = place, after
+    if key is None or last is None:
+        return key is None and (last is not None or number > last_number)
+    one, other = (key, number), (last, last_number)
+    return one < other if descends else one > other
+
+
+def _has(job: Job, text: str) -> bool:
+    """Whether a job's name, user or number contains a text."""
+    return text in job.spec.title.casefold() or text in job.user.casefold() or text == str(job.job_id)
 
 
 def _unit(job: Job) -> int:

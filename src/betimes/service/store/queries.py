@@ -40,7 +40,7 @@ def listing(wanted: JobFilter) -> Select[Any]:
     is in the order of job_id within one status only, so each status is a separate short read, of which the newest
     jobs are taken.
     """
-    conditions = (wanted.user, wanted.name, wanted.array_id)
+    conditions = (wanted.user, wanted.name, wanted.array_id, wanted.search)
     if not (wanted.status or wanted.label or any(one is not None for one in conditions)):
         plain = select(jobs).order_by(jobs.c.job_id.desc()).limit(wanted.limit)
         return plain if wanted.after is None else plain.where(jobs.c.job_id < wanted.after)
@@ -62,10 +62,22 @@ def _by_status(wanted: JobFilter, status: str) -> Select[Any]:
         conditions.append(jobs.c.name == wanted.name)
     if wanted.array_id is not None:
         conditions.append(jobs.c.array_id == wanted.array_id)
+    if wanted.search is not None:
+        conditions.append(_contains(wanted.search))
     if wanted.after is not None:
         conditions.append(jobs.c.job_id < wanted.after)
     conditions += [_has(jobs.c.job_id, key, value) for key, value in wanted.label.items()]
     return select(jobs.c.job_id).where(*conditions).order_by(jobs.c.job_id.desc()).limit(wanted.limit)
+
+
+def _contains(text: str) -> ColumnElement[bool]:
+    """The jobs in whose name or user a text stands, in any case, or whose number it is."""
+    found = or_(jobs.c.name.icontains(text, autoescape=True), jobs.c.user.icontains(text, autoescape=True))
+    return (
+        or_(found, jobs.c.job_id == int(text))
+        if text.isascii() and text.isdigit() and len(text) < 19
+        else found
+    )
 
 
 def _by_label(wanted: JobFilter, statuses: list[str]) -> Select[Any]:

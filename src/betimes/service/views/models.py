@@ -910,6 +910,7 @@ class JobFilter(BaseModel):
     name: str | None = None
     array_id: int | None = None
     label: dict[str, str] = {}
+    search: str | None = None  # part of the name or user in any case, or the number
     after: int | None = None  # jobs are listed newest first; those with smaller numbers than this
     limit: int = 100
     spec: bool = False  # with what was submitted
