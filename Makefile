@@ -8,6 +8,8 @@ PYTHON ?= $(shell kept=$$(sed -n 's/^executable = //p' $(VENV)/pyvenv.cfg 2>/dev
 READY := $(VENV)/.ready
 DEVELOPMENT := $(VENV)/.ready-development
 WITH_RAY := $(VENV)/.ready-ray
+SITE := .venv-site
+WITH_SITE := $(SITE)/.ready-site
 BETIMES := $(VENV)/bin/betimes
 PYTEST := $(VENV)/bin/python -m pytest -n $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal
 
@@ -32,7 +34,7 @@ POLICIES ?= fifo,srsf,las,themis,afs,max-min,wfq
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run compare test test-slow test-failed lint types imports check bench docs format lock \
+.PHONY: help run compare test test-slow test-failed lint types imports check bench docs site format lock \
   client setup setup-development setup-ray clean again
 
 help: ## show this list
@@ -81,6 +83,9 @@ bench: $(DEVELOPMENT) ## measure the claims about speed
 docs: $(DEVELOPMENT) ## regenerate the reference pages from the code
 	@$(VENV)/bin/python -m tools.reference
 
+site: $(WITH_SITE) ## build the site of the documents into build/site; a link that leads nowhere is an error
+	@$(SITE)/bin/python -m tools.site
+
 client: $(DEVELOPMENT) ## make the synchronous Python client from the asynchronous one
 	@$(VENV)/bin/python -m tools.synchronous_client
 
@@ -99,14 +104,14 @@ setup-development: $(DEVELOPMENT) ## make .venv, or add to it, with the packages
 setup-ray: $(WITH_RAY) ## make .venv, or add to it, with these and Ray, without which some slow tests are left out
 
 clean: ## remove .venv and what the tools left behind
-	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	rm -rf $(VENV) $(SITE) .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
 	find src papers tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A Python named by the caller may differ from the one in .venv: then look again, which costs nothing if it is not.
 ifneq ($(origin PYTHON),file)
-$(READY) $(DEVELOPMENT) $(WITH_RAY): again
+$(READY) $(DEVELOPMENT) $(WITH_RAY) $(WITH_SITE): again
 endif
 
-$(READY) $(DEVELOPMENT) $(WITH_RAY): requirements.lock pyproject.toml papers/pyproject.toml tools/set_up.py tools/pip_settings.py
+$(READY) $(DEVELOPMENT) $(WITH_RAY) $(WITH_SITE): requirements.lock pyproject.toml papers/pyproject.toml tools/set_up.py tools/pip_settings.py
 	$(NEW_ENOUGH)
-	@"$(PYTHON)" -m tools.set_up --venv "$(VENV)" $(patsubst $(VENV)/.ready-%,--%,$(filter-out $(READY),$@))
+	@"$(PYTHON)" -m tools.set_up --venv "$(@D)" $(patsubst .ready-%,--%,$(filter-out .ready,$(@F)))

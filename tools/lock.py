@@ -17,7 +17,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from tools.set_up import SECTIONS, pinned
+from tools.set_up import ALONE, SECTIONS, pinned
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
@@ -29,6 +29,7 @@ MEANING = {
     "run": "what Betimes runs with, and what installs it",
     "development": "what is needed besides",
     "ray": "for jobs on several machines (betimes[ray])",
+    ALONE: "what builds the site of the documents, in an environment of its own",
 }
 
 
@@ -48,11 +49,9 @@ def main() -> int:
     of_papers = [each for each in papers["dependencies"] if not each.startswith(f"{project['name']}[")]
     run_time = [*asked_for(project, "all"), *of_papers, *settings["dependency-groups"]["set-up"]]
     development = [*run_time, *asked_for(project, "dev")]
-    wanted = [
-        *development,
-        *asked_for(project, "ray"),
-        *settings["dependency-groups"]["ray-tune"],
-    ]
+    with_ray = [*development, *asked_for(project, "ray"), *settings["dependency-groups"]["ray-tune"]]
+    site = settings["dependency-groups"][ALONE]
+    wanted = [*with_ray, *site]
     with tempfile.TemporaryDirectory(prefix="betimes-lock-") as folder:
         print(f"==> Resolving {len(wanted)} packages in a fresh environment (a minute or two)", flush=True)
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
@@ -62,9 +61,17 @@ def main() -> int:
         constraints.write_text("\n".join(pins.values()))
         sections: dict[str, list[str]] = {}
         known = set[str]()
-        for part, packages in (("run", run_time), ("development", development), ("ray", wanted)):
+        for part, packages in (
+            ("run", run_time),
+            ("development", development),
+            ("ray", with_ray),
+            (ALONE, site),
+        ):
             needed = _resolved(pip, [*packages, "--constraint", str(constraints)])
-            sections[part] = [pins[name] for name in sorted(needed.keys() - known)]
+            # What is installed alone is named whole.
+            sections[part] = [
+                pins[name] for name in sorted(needed.keys() - (set() if part == ALONE else known))
+            ]
             known |= needed.keys()
     before = (
         {pin for section in pinned(LOCK.read_text()).values() for pin in section} if LOCK.exists() else set()

@@ -2,12 +2,13 @@
 
 Called as ``python3 -m tools.set_up``; needs the standard library alone. What is installed are the packages of
 ``requirements.lock``, exactly: those that Betimes runs with, under ``--development`` also those that it is developed
-with, under ``--ray`` besides Ray; and Betimes itself with the package of its papers, as
-editable installs. pip fetches uv, which installs the rest in a tenth of pip's time; where that cannot be, pip does.
+with, under ``--ray`` besides Ray; and Betimes itself with the package of its papers, as editable installs. Under
+``--site`` it is an environment of those that the site of the documents is built with, alone. pip fetches uv, which
+installs the rest in a tenth of pip's time; where that cannot be, pip does.
 
-``.ready``, ``.ready-development`` and ``.ready-ray`` in the environment note by content what it holds, so that a second
-call, or one after a file was merely touched, costs nothing. They are absent while something is being installed: after
-an interrupted call the next starts afresh.
+``.ready``, ``.ready-development``, ``.ready-ray`` and ``.ready-site`` in the environment note by content what it holds,
+so that a second call, or one after a file was merely touched, costs nothing. They are absent while something is being
+installed: after an interrupted call the next starts afresh.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 PROJECTS = (ROOT, ROOT / "papers")
 """The folders of the packages that are made here, each with its pyproject.toml."""
-SECTIONS = {"run": "# Run time", "development": "# Development", "ray": "# Ray"}
-"""The line of the lock below which the packages of a part are, which needs those of the parts before it, too."""
+ALONE = "site"
+SECTIONS = {"run": "# Run time", "development": "# Development", "ray": "# Ray", ALONE: "# Site"}
+"""The line of the lock below which the packages of a part are, which needs those of the parts before it, too; but for
+the site, which needs no other."""
 
 NO_ENSUREPIP = """\
 This Python cannot make virtual environments: its `ensurepip` module is missing.
@@ -48,8 +51,9 @@ def main() -> int:
     parser.add_argument("--venv", type=Path, default=ROOT / ".venv", help="its folder")
     parser.add_argument("--development", action="store_true", help="with the packages of development")
     parser.add_argument("--ray", action="store_true", help="with these, and Ray, which some slow tests need")
+    parser.add_argument("--site", action="store_true", help="with what builds the site, and nothing else")
     given = parser.parse_args()
-    part = "ray" if given.ray else "development" if given.development else "run"
+    part = ALONE if given.site else "ray" if given.ray else "development" if given.development else "run"
     try:
         return set_up(given.venv.absolute(), part)
     except subprocess.CalledProcessError as failed:
@@ -65,9 +69,13 @@ def main() -> int:
 def set_up(venv: Path, wanted_part: str) -> int:
     """Bring `venv` up to date; 0, or 1 where this Python cannot. Raises CalledProcessError where a command failed."""
     stamps = {name: venv / (".ready" if name == "run" else f".ready-{name}") for name in SECTIONS}
-    # An environment keeps what it has: all of its packages are of one lock.
-    last = max(at for at, name in enumerate(stamps) if name == wanted_part or stamps[name].exists())
-    parts = list(stamps)[: last + 1]
+    if wanted_part == ALONE:
+        parts = [ALONE]
+    else:
+        chain = [name for name in stamps if name != ALONE]
+        # An environment keeps what it has: all of its packages are of one lock.
+        last = max(at for at, name in enumerate(chain) if name == wanted_part or stamps[name].exists())
+        parts = chain[: last + 1]
     pins = pinned(LOCK.read_text())
     wanted = {part: _wanted(pins[part]) for part in parts}
     found = {part: _found(stamps[part]) for part in parts}
@@ -81,18 +89,21 @@ def set_up(venv: Path, wanted_part: str) -> int:
     began = time.monotonic()
     for stamp in stamps.values():
         stamp.unlink(missing_ok=True)
-    if any(found["run"].get(key) != wanted["run"][key] for key in ("python", "root")):
+    first = parts[0]
+    if any(found[first].get(key) != wanted[first][key] for key in ("python", "root")):
         _say(f"Python {_version()}: making {os.path.relpath(venv)}")
         run([sys.executable, "-m", "venv", "--clear", str(venv)])
         found = {part: {} for part in parts}
     missing = [pin for part in parts if found[part].get("pins") != wanted[part]["pins"] for pin in pins[part]]
     installer = Installer(venv, next(pin for pin in pins["run"] if pin.startswith("uv==")))
     if missing:
-        _say(f"Installing {len(missing)} pinned packages (the first time, some hundred MB are fetched)")
+        amount = "some ten" if ALONE in parts else "some hundred"
+        _say(f"Installing {len(missing)} pinned packages (the first time, {amount} MB are fetched)")
         installer.install_pinned(missing)
-    _say("Installing Betimes itself, and the package of its papers (editable)")
-    editable = [word for folder in PROJECTS for word in ("--editable", str(folder))]
-    installer.install("--no-deps", "--no-build-isolation", *editable)
+    if ALONE not in parts:
+        _say("Installing Betimes itself, and the package of its papers (editable)")
+        editable = [word for folder in PROJECTS for word in ("--editable", str(folder))]
+        installer.install("--no-deps", "--no-build-isolation", *editable)
     for part in parts:
         stamps[part].write_text(json.dumps(wanted[part], indent=2) + "\n")
     _say(f"Ready in {time.monotonic() - began:.0f} s")

@@ -13,7 +13,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = (
     *("help", "run", "compare", "test", "test-slow", "lint", "types", "imports", "check"),
-    *("bench", "docs", "client", "format", "lock", "setup", "setup-development", "setup-ray", "clean"),
+    *(
+        "bench",
+        "docs",
+        "client",
+        "format",
+        "lock",
+        "setup",
+        "setup-development",
+        "setup-ray",
+        "site",
+        "clean",
+    ),
 )
 USES = (
     "run",
@@ -115,8 +126,9 @@ def test_only_development_installs_its_packages(checkout: Path, target: str) -> 
     (command,) = [
         line for line in _make(checkout, "--dry-run", target).stdout.splitlines() if "tools.set_up" in line
     ]
-    more = [word for word in command.split() if word in ("--development", "--ray")]
-    assert more == ([] if target in USES else ["--ray"] if target == "setup-ray" else ["--development"])
+    more = [word for word in command.split() if word in ("--development", "--ray", "--site")]
+    special = {"setup-ray": ["--ray"], "site": ["--site"]} | {name: [] for name in USES}
+    assert more == special.get(target, ["--development"])
     (checkout / ".venv").mkdir()
     (checkout / ".venv" / ".ready").touch()
     assert ("tools.set_up" in _make(checkout, "--dry-run", target).stdout) == (target not in USES)

@@ -19,7 +19,7 @@ from packaging.version import Version
 
 import betimes
 from tools.lock import asked_for
-from tools.set_up import pinned
+from tools.set_up import ALONE, pinned
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_ALWAYS_THERE = {"uv"}  # where it cannot be had, pip installs
@@ -65,12 +65,15 @@ def test_newest_entry_of_the_changelog_is_the_version_of_the_package() -> None:
 
 
 def test_lock_holds_names_and_versions_only_each_once() -> None:
-    names = []
-    for line in (ROOT / "requirements.lock").read_text().splitlines():
-        if line and not line.startswith("#"):
-            assert re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9a-z.]*", line), line
-            names.append(canonicalize_name(line.partition("==")[0]))
-    assert len(names) == len(set(names))
+    text = (ROOT / "requirements.lock").read_text()
+    for line in text.splitlines():
+        assert not line or line.startswith("#") or re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9a-z.]*", line), (
+            line
+        )
+    found = pinned(text)
+    site = found.pop(ALONE)  # an environment of its own, whose section is whole
+    for section in (site, [pin for pins in found.values() for pin in pins]):
+        assert len(_by_name(section)) == len(section)
 
 
 def _not_covered(wanted: list[str], pins: dict[str, str]) -> list[str]:
@@ -90,6 +93,8 @@ def test_lock_covers_what_the_project_asks_for(
     assert papers[0] == "betimes[all]"
     assert _not_covered([*asked_for(project, "all"), *papers[1:], *groups["set-up"]], run_time) == []
     assert _not_covered(project["optional-dependencies"]["dev"], pins) == []
+    site = pinned((ROOT / "requirements.lock").read_text())[ALONE]
+    assert _not_covered(groups[ALONE], _by_name(site)) == []
 
 
 def test_lock_covers_what_its_packages_ask_for(run_time: dict[str, str], pins: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LOCK = "# by hand\n\nalpha==1.0\nuv==1.0\n\n# Development\nbeta==1.0\n"
+LOCK = "# by hand\n\nalpha==1.0\nuv==1.0\n\n# Development\nbeta==1.0\n\n# Site\nalpha==1.0\n"
 PROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 BACKEND = """
 import glob, shutil
@@ -155,6 +155,16 @@ def test_uv_installs_what_betimes_runs_with_and_then_what_development_needs(
     assert clone.set_up().returncode == 0
     assert clone.installed == {"alpha-2.0", "beta-1.0", "uv-1.0", "betimes-1.0", "papers-1.0"}
     assert clone.stamps == {".ready", ".ready-development"}
+
+
+@pytest.mark.slow
+def test_the_environment_of_the_site_holds_nothing_else(tmp_path: Path, environment: Path) -> None:
+    clone = Clone(tmp_path, environment, has_uv=True)
+    done = clone.set_up("--site")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert clone.installed == {"alpha-1.0", "uv-1.0"}
+    assert clone.stamps == {".ready-site"}
+    assert clone.set_up("--site").stdout == ""
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -69,8 +69,8 @@ def test_another_request(given: dict[str, Any], cpus: int, nodes: int) -> None:
     before = job(row(id=7, cpus=5, nodes=2))
     found = changed(before, _machines(), **given)
     assert (found.cpus, found.nodes) == (cpus, nodes)
-    same = {"cpus": 5, "nodes": 2, "limit_s": 3600.0, "partitions": ("batch",)}
-    assert replace(found, **same) == before
+    kept = {field.name for field in fields(before)} - {"cpus", "nodes", "limit_s", "partitions"}
+    assert [str(getattr(found, name)) for name in kept] == [str(getattr(before, name)) for name in kept]
     assert found.limit_s == given.get("limit_s", 3600.0)
     assert found.partitions == given.get("partitions", ("batch",))
 

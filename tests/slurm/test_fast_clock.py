@@ -66,7 +66,10 @@ def test_promises_are_closer_than_those_of_slurm(tmp_path: Path, monkeypatch: py
             quotes = [quote for number in range(1, JOBS + 1) for quote in service.store.quotes(number)]
             account = await service.backend.accuracy(None, 0.0, None, False)
         assert len(quotes) >= JOBS
-        for quote in quotes:
+        # No end is foreseen while nodes do not respond.
+        foreseen = [quote for quote in quotes if quote["finish_at"] is not None]
+        assert len(foreseen) >= 0.8 * JOBS
+        for quote in foreseen:
             assert max(quote["made_at"], quote["start_at"]) <= quote["finish_at"]
         every = account.beside_slurm[0]
         assert every.slurm is not None
