@@ -149,7 +149,7 @@ def real(
         "betimes",
         "up",
         "--json",
-        "--state",
+        "--service",
         str(folder / "state"),
         "--fleet",
         "local",

@@ -40,7 +40,7 @@ def main() -> None:
 def _served(folder: Path, name: str) -> tuple[float, float, float]:
     """Seconds until a job is taken, until one is promised an end, and of a submission until then or afterwards."""
     state = folder / name
-    command = [sys.executable, "-m", "betimes", "up", "--state", str(state), "--json"]
+    command = [sys.executable, "-m", "betimes", "up", "--service", str(state), "--json"]
     env = {**os.environ, "BETIMES_CACHE_DIR": str(folder / "cache")}
     began = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=env) as process:

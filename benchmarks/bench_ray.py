@@ -57,7 +57,7 @@ def service(address: str) -> Iterator[Client]:
             "betimes",
             "up",
             "--json",
-            "--state",
+            "--service",
             f"{folder}/state",
             "--ray",
             address,

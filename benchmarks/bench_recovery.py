@@ -143,7 +143,7 @@ def readiness(repeats: int) -> None:
 
 def up(state: Path) -> float:
     """Seconds until a service is ready, which is killed then."""
-    command = [sys.executable, "-m", "betimes.cli.main", "up", "--state", str(state), "--json"]
+    command = [sys.executable, "-m", "betimes.cli.main", "up", "--service", str(state), "--json"]
     began = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ) as process:
         assert process.stdout is not None

@@ -87,7 +87,7 @@ def service(policy: str, nodes: str = NODES) -> Iterator[tuple[Client, Path, int
 @contextmanager
 def up(state: Path, *options: str) -> Iterator[tuple[Client, int]]:
     """`betimes up`, and the number of its process."""
-    command = [sys.executable, "-m", "betimes.cli.main", "up", "--json", "--state", str(state), *options]
+    command = [sys.executable, "-m", "betimes.cli.main", "up", "--json", "--service", str(state), *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
     try:
         assert process.stdout is not None

@@ -8,12 +8,12 @@ A copy of the state is started beside what runs. Once it is quiet again, what th
 the jobs have noted; of a job that a log has lost nothing is expected but that no other one is taken for it. The exit
 code is 0 if every count is zero.
 
-By itself it starts a service on a small disk of its own (which takes root; else the disk is never full). With `--state
-DIR` it is your own installation's: the service must not be running there, and is started and killed by this script,
-with what stands behind `--`. With PostgreSQL, say how to restart it::
+By itself it starts a service on a small disk of its own (which takes root; else the disk is never full). With
+`--service DIR` it is your own installation's: the service must not be running there, and is started and killed by this
+script, with what stands behind `--`. With PostgreSQL, say how to restart it::
 
     python benchmarks/chaos.py --seconds 60
-    python benchmarks/chaos.py --state DIR --fill --restart-database 'systemctl restart postgresql' -- --database URL
+    python benchmarks/chaos.py --service DIR --fill --restart-database 'systemctl restart postgresql' -- --database URL
 
 With `--owners ann,ben` root's service has users: they submit and cancel the jobs over its socket, and the jobs run as
 they.
@@ -115,7 +115,7 @@ class Installation:
 
     def start(self, *more: str) -> bool:
         """Start the service, with more options; whether it takes requests."""
-        up = [sys.executable, "-m", "betimes", "up", "--json", "--state", str(self.state)]
+        up = [sys.executable, "-m", "betimes", "up", "--json", "--service", str(self.state)]
         with tempfile.TemporaryFile("w+") as errors:
             command = [*up, *self.options, *more]
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
@@ -687,9 +687,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long faults happen (default 60)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of what happens, and when")
     parser.add_argument(
-        "--state", type=Path, help="the state directory of an installation; by default a new one"
+        "--service", type=Path, help="the state directory of an installation; by default a new one"
     )
-    parser.add_argument("--fill", action="store_true", help="with --state: its disk may be filled, too")
+    parser.add_argument("--fill", action="store_true", help="with --service: its disk may be filled, too")
     parser.add_argument("--owners", metavar="USER,USER", default="", help="Unix users whose jobs they are")
     parser.add_argument("--restart-database", metavar="COMMAND", help="restarts the database and returns")
     parser.add_argument("options", nargs="*", help="of `betimes up`, behind --")
@@ -729,7 +729,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
         print(", ".join(f"{count} {name}" for name, count in chaos.faults.items() if count))
         if disk is None:
-            print("the disk was never full: that takes root, or --fill with --state")
+            print("the disk was never full: that takes root, or --fill with --service")
         print("\n".join(found.lines()))
         return 1 if found.total else 0
 

@@ -92,7 +92,6 @@ def test_file(betimes: Call, file: str, parts: list[str]) -> None:
         (["--policy", "./mine.py:best"], ["mine.py", "no such file"]),
         (["--policy", "fifo", "--sizes", "guess"], ["--sizes guess", "last-two"]),
         (["--policy", "fifo", "--sizes", "noise:2"], ["noise:2"]),
-        (["--policy", "fifo", "--interval", "0.8"], ["--interval 0.8", "--predict"]),
         (["--policy", "fifo", "--predict", "--interval", "1"], ["--interval 1", "below 1"]),
         (["--policy", "fifo", "--predict", "--interval", "0"], ["--interval 0", "above 0"]),
         (["--policy", "fifo", "--predict", "--interval", "0.8", "--as-trials"], ["--interval 0.8", "trials"]),

@@ -38,7 +38,7 @@ def file(request: pytest.FixtureRequest, betimes: Call, tmp_path: Path) -> File:
     if python is None:
         pytest.skip("there is no Python 3.9 here")
     path = tmp_path / "client.pyz"
-    assert betimes("client-file", path).out.startswith(f"{path} is written")
+    assert betimes("service", "client-file", path).out.startswith(f"{path} is written")
 
     def call(*words: str | Path, name: Path = path, **environment: str) -> Said:
         done = subprocess.run(
@@ -68,9 +68,9 @@ def test_its_verbs_and_slurms_commands(file: File, live: Background, tmp_path: P
     (tmp_path / "scancel").symlink_to(tmp_path / "client.pyz")
     assert file("2", name=tmp_path / "scancel") == Said(0, "", "")
     assert file("scontrol", "show", "hostnames", "a[1-2]").out == "a1\na2\n"
-    assert file("slurm-commands", "bin").code == 0
+    assert file("slurm", "commands", "bin").code == 0
     assert file("-h", "-o", "%i", name=tmp_path / "bin/squeue") == Said(0, "", "")
-    assert "this is such a file; copy it: cp " in file("client-file", "other.pyz").err
+    assert "this is such a file; copy it: cp " in file("service", "client-file", "other.pyz").err
     assert file("submit", "--json", "--", "true").json()["job_id"] == 4
     assert "it needs all of Betimes" in file("submit", "jobs.toml").err
     assert file("hold", "--nonsense").err.startswith("betimes: hold: unrecognized arguments: --nonsense;")
@@ -105,7 +105,7 @@ def imported(node: ast.AST) -> Iterator[str]:
 
 
 def test_it_has_all_that_jobs_and_slurms_commands_import(betimes: Call, tmp_path: Path) -> None:
-    betimes("client-file", tmp_path / "client.pyz")
+    betimes("service", "client-file", tmp_path / "client.pyz")
     with zipfile.ZipFile(tmp_path / "client.pyz") as file:
         texts = {name: file.read(name) for name in file.namelist()}
     there = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in texts}
@@ -133,7 +133,7 @@ def test_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("job", "job: the following arguments are required: JOB..."),
         ("jobs --nonsense", "jobs: unrecognized arguments: --nonsense; `jobs --help` shows more"),
-        ("hold 1 --state", "argument --state: expected one argument"),
+        ("hold 1 --service", "argument --service: expected one argument"),
         ("nodes add x --cpu many", "argument --cpu: invalid"),
         ("no-such-verb", "'no-such-verb': there is no such verb"),
         ("simulate", "it needs all of Betimes"),
@@ -147,6 +147,6 @@ def test_a_mistake_is_a_line(capsys: pytest.CaptureFixture[str], words: str, par
 
 
 def test_a_file_that_cannot_be_written(betimes: Call, tmp_path: Path) -> None:
-    said = betimes("client-file", tmp_path / "no-such-folder" / "client.pyz")
+    said = betimes("service", "client-file", tmp_path / "no-such-folder" / "client.pyz")
     assert (said.code, said.err.count("\n")) == (2, 1)
     assert "cannot be written (No such file or directory)" in said.err

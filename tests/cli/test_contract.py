@@ -125,6 +125,7 @@ def test_options_that_shape_the_workload(betimes: Call) -> None:
     assert simulate("--units", "64")["wait_mean_s"] < whole["wait_mean_s"]
     assert simulate("--restart-s", "30")["makespan_s"] != whole["makespan_s"]
     assert simulate("--predict-sample", "7")["predicted"] == 7
+    assert "pred_cover_frac" in simulate("--interval", "0.8")
 
 
 def test_the_offered_load_counts_the_speed_up_at_full_width(betimes: Call, tmp_path: Path) -> None:

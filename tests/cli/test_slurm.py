@@ -340,7 +340,7 @@ def test_sinfo(slurm: Slurm) -> None:
 
 
 def test_the_commands_are_programs(betimes: Call, live: Background, tmp_path: Path) -> None:
-    said = betimes("slurm-commands", tmp_path / "bin")
+    said = betimes("slurm", "commands", tmp_path / "bin")
     assert said.out.startswith(
         "sbatch, squeue, scancel, sacct, srun, sinfo, scontrol, salloc, sacctmgr, sshare, seff are in "
     )
@@ -353,7 +353,7 @@ def test_the_commands_are_programs(betimes: Call, live: Background, tmp_path: Pa
     )
     assert (done.stdout, done.stderr, done.returncode) == ("Submitted batch job 1\n", "", 0)
     (tmp_path / "file").touch()
-    assert "cannot be written" in betimes("slurm-commands", tmp_path / "file").err
+    assert "cannot be written" in betimes("slurm", "commands", tmp_path / "file").err
 
 
 def test_versions_and_what_there_is_not(slurm: Slurm) -> None:

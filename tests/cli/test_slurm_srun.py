@@ -113,7 +113,7 @@ def test_signals_are_passed_on(job: dict[str, str]) -> None:
 def test_outside_a_job(betimes: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BETIMES_STATE", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
-    betimes("slurm-commands", tmp_path / "bin")
+    betimes("slurm", "commands", tmp_path / "bin")
 
     def call(*words: str) -> Said:
         done = subprocess.run(

@@ -75,7 +75,7 @@ class Reader:
     def have_service(self) -> None:
         """Start a service for the page, unless one is there."""
         if self.service is None:
-            self.start("up", "Betimes listens at", "--state", str(self.state), "--usual", "10s")
+            self.start("up", "Betimes listens at", "--service", str(self.state), "--usual", "10s")
 
     def start(self, verb: str, until: str, *options: str) -> None:
         """Start a service, and wait until it says so."""
@@ -168,7 +168,7 @@ def test_the_tutorial_about_renting(reader: Reader, monkeypatch: pytest.MonkeyPa
         for command, shown in commands(block["body"]):
             words = shlex.split(command, comments=True)
             if words[:2] == ["betimes", "up"]:
-                reader.start("up", "Betimes listens at", "--state", str(reader.state), *words[2:])
+                reader.start("up", "Betimes listens at", "--service", str(reader.state), *words[2:])
             elif words[0] == "for":
                 lost = round(json.loads(_asked("nodes", "--json"))[0]["cpu"]) + 1
                 submit = [word.removesuffix(";") for word in words[words.index("submit") : -1]]

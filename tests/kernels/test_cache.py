@@ -194,7 +194,7 @@ def test_a_release_can_ship_what_warm_has_compiled(tmp_path: Path) -> None:
     copy_compiled(made / "kernels")  # nearly all of it: to compile everything takes minutes
     for missing in sorted((made / "kernels").iterdir(), key=lambda file: file.stat().st_size)[:5]:
         missing.unlink()
-    betimes("warm", "--out", str(made), cache=tmp_path / "unused", home=home)
+    betimes("service", "warm", "--out", str(made), cache=tmp_path / "unused", home=home)
     assert not (tmp_path / "unused").exists()
     shipped.parent.mkdir()
     shutil.move(made, shipped)

@@ -19,7 +19,7 @@ def test_open_signs_in_once(
 ) -> None:
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or True)
-    state = ["--state", str(tmp_path / "state")]
+    state = ["--service", str(tmp_path / "state")]
     with service(tmp_path / "state") as ready, httpx.Client() as browser:
         assert main(["open", *state]) == 0
         assert capsys.readouterr().out == ""

@@ -19,33 +19,16 @@ from betimes.cli.verbs import SIMULATE, VERBS, function_of
 from betimes.errors import InputError
 
 SECTIONS = {
-    "Start": ("up", "open", "down", "demo"),
+    "Start": (("up", "open", "down", "demo"), ()),
     "Jobs": (
-        *(
-            "submit",
-            "quote",
-            "run",
-            "attach",
-            "jobs",
-            "status",
-            "job",
-            "logs",
-            "wait",
-            "cancel",
-            "hold",
-            "release",
-        ),
-        *("requeue", "suspend", "resume", "rerun", "edit"),
+        ("submit", "quote", "run", "jobs", "job", "logs", "wait", "cancel", "edit"),
+        ("attach", "status", "hold", "release", "requeue", "suspend", "resume", "rerun"),
     ),
-    "Look": ("events", "what-if", "accuracy", "usage", "efficiency"),
-    "Operate": (
-        *("nodes", "maintenance", "users", "policy", "portfolio", "fleet"),
-        *("service", "config", "backup", "restore", "doctor", "warm"),
-    ),
-    "Simulate": SIMULATE,
-    "Other clients": ("slurm-commands", "client-file"),
+    "Look": (("what-if", "accuracy", "usage", "events"), ("efficiency",)),
+    "Operate": (("nodes", "users", "policy", "fleet", "service", "doctor"), ("maintenance", "slurm")),
+    "Simulate": (SIMULATE, ()),
 }
-"""The verbs as `betimes --help` lists them."""
+"""The verbs as `betimes --help` lists them: those of daily use with what they do, and others by name."""
 
 
 class _InSections(TyperGroup):
@@ -70,10 +53,10 @@ class _InSections(TyperGroup):
             name: entry for name, entry in plugins.added(plugins.VERBS).items() if name not in self.commands
         }
         width = max(map(len, [*self.commands, *others]))
-        for title, names in SECTIONS.items():
+        for title, (daily, rarer) in SECTIONS.items():
             with formatter.section(title):
-                rows = [(name.ljust(width), self.commands[name].get_short_help_str(200)) for name in names]
-                formatter.write_dl(rows)
+                rows = [(name.ljust(width), self.commands[name].get_short_help_str(200)) for name in daily]
+                formatter.write_dl([*rows, *([("also".ljust(width), ", ".join(rarer))] if rarer else [])])
         if others:
             # Not imported for a list: that may take long, or fail.
             rows = [(name.ljust(width), plugins.about(entry)) for name, entry in others.items()]
@@ -134,16 +117,20 @@ def _add(name: str, short_help: str, verb: Callable[..., None]) -> None:
 
 
 _add("up", "Start the service: run jobs on this machine.", up.up)
-_add("config", "Show the settings of a service, and where each was set.", up.show_config)
-_add("backup", "Write the log of the service to one file, while it runs.", backup.backup)
-_add("restore", "Put the log of a backup into a state directory.", backup.restore)
 _add("demo", "See a service run three jobs, and go on with it.", demo.demo)
 _add("doctor", "Check the service, and a Ray cluster that is to run jobs.", doctor.doctor)
-_service = group("service", "Have systemd run the service.", service.status)
-for _verb_of_service in (service.install, service.uninstall, service.status):
-    _service.command(cls=VerbCommand)(for_typer(_verb_of_service))
-app.add_typer(_service, name="service")
-_groups: dict[str, typer.Typer] = {}
+
+
+def _slurm(context: typer.Context) -> None:
+    """Use the service by Slurm's commands."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+_groups = {
+    "service": group("service", "Have systemd run the service; its settings and backups.", service.status),
+    "slurm": typer.Typer(callback=_slurm, invoke_without_command=True),
+}
 for _name, _verb in VERBS.items():
     _function = function_of(_verb)
     _first, _, _second = _name.partition(" ")
@@ -151,16 +138,25 @@ for _name, _verb in VERBS.items():
         _groups[_first].command(_second, cls=VerbCommand)(for_typer(_function))
     elif any(other.startswith(f"{_name} ") for other in VERBS):
         _groups[_name] = group(_name, _verb.help, _function)
-        app.add_typer(_groups[_name], name=_name)
     else:
         _kind = CommandAfterDashes if _name in ("submit", "quote", "run") else VerbCommand
         app.command(_name, short_help=_verb.help, cls=_kind)(for_typer(_function))
 _add("tune", "Find the configurations of wfq that are worth having.", tune.tune)
-_add("learn-waits", "Learn how long jobs wait for owned machines.", learn_waits.learn_waits)
-_add("size-fleet", "Find how many machines to own when more can be rented.", size_fleet.size_fleet)
 _add("policies", "List the policies, or show one.", policies.policies)
-_add("warm", "Compile the kernels ahead of their first use.", warm.warm)
-app.add_typer(trace.verbs, name="trace")
+for _first, _second, _function in (
+    ("service", "install", service.install),
+    ("service", "uninstall", service.uninstall),
+    ("service", "status", service.status),
+    ("service", "config", up.show_config),
+    ("service", "backup", backup.backup),
+    ("service", "restore", backup.restore),
+    ("service", "warm", warm.warm),
+    ("policy", "learn-waits", learn_waits.learn_waits),
+    ("fleet", "size", size_fleet.size_fleet),
+):
+    _groups[_first].command(_second, cls=VerbCommand)(for_typer(_function))
+for _name, _group in {**_groups, "trace": trace.verbs}.items():
+    app.add_typer(_group, name=_name)
 
 
 @cache

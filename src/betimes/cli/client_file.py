@@ -1,4 +1,4 @@
-"""`betimes client-file`: the verbs that talk to a service, and Slurm's commands, as one file that Python runs.
+"""`betimes service client-file`: the verbs that talk to a service, and Slurm's commands, as one file that Python runs.
 
 The file is a zip of the modules themselves. Spellings that Python 3.9 lacks are replaced, and where a call has a
 mistake or asks for help, argparse answers in the place of Typer, from the same declarations.

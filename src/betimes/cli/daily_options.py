@@ -24,7 +24,7 @@ DAILY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "simulate": _SIMULATION,
     "compare": _SIMULATION,
     "up": {
-        "Where": ("--state", "--config", "--listen", "--port"),
+        "Where": ("--service", "--config", "--listen", "--port"),
         "Machines": ("--cluster", "--fleet", "--ray"),
         "Who starts when": ("--policy", "--fair-share"),
         "Users": ("--local-users", "--notify"),

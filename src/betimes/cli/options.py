@@ -206,7 +206,7 @@ PredictInterval = Annotated[
         "--interval",
         metavar="LEVEL",
         help="Promise with an interval in which this share of the jobs is done, such as 0.8, learned from the jobs "
-        "that have finished. Needs --predict.",
+        "that have finished. With it --predict is meant, too.",
         show_default=False,
     ),
 ]

@@ -1,6 +1,6 @@
 """Slurm's commands over the client of the command line: sbatch, squeue, scancel, sacct, sinfo, and how all are called.
 
-`betimes slurm-commands DIR` puts them there, with `srun` and `scontrol`, which are in other modules. Options and
+`betimes slurm commands DIR` puts them there, with `srun` and `scontrol`, which are in other modules. Options and
 output are those that scripts and clients use (submitit, dask-jobqueue, parsl, Snakemake, Nextflow); an option that is
 not known is an error that names it. Source: the manual pages of Slurm 24.11.
 """
@@ -301,7 +301,7 @@ def _options_of(command: str) -> str:
 
 
 def running_file() -> Path | None:
-    """The one file that Betimes runs from, as `betimes client-file` writes it; None where it is installed."""
+    """The one file that Betimes runs from, as `betimes service client-file` writes it; None where it is installed."""
     started = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
     return started.parent if started.name == "__main__.py" and started.parent.is_file() else None
 

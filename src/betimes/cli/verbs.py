@@ -54,7 +54,7 @@ Output = Annotated[
 State = Annotated[
     str | None,
     Option(
-        "--state",
+        "--service",
         metavar="DIR",
         help="Which service to use, by its state directory (default: $BETIMES_URL, then $BETIMES_STATE, then "
         "~/.local/state/betimes).",
@@ -107,6 +107,7 @@ VERBS = {
     "policy show": Verb(f"{_POLICY}.policy", "show"),
     "policy set": Verb(f"{_POLICY}.policy", "put"),
     "policy front": Verb(f"{_POLICY}.policy", "front"),
+    "policy portfolio": Verb(f"{_POLICY}.portfolio", "portfolio"),
     "users": Verb(
         "betimes.cli.live.users", "list_users", "List who shares the service, add users, and set limits."
     ),
@@ -122,9 +123,6 @@ VERBS = {
     "fleet release": Verb(f"{_MACHINES}.fleet", "release"),
     "fleet doctor": Verb(f"{_MACHINES}.fleet", "doctor"),
     "down": Verb(f"{_MACHINES}.fleet", "down", "Stop the service; running jobs go on."),
-    "portfolio": Verb(
-        f"{_POLICY}.portfolio", "portfolio", "Show what a portfolio has chosen, and what came of it."
-    ),
     "open": Verb(
         "betimes.cli.live.connection", "open_page", "Open the service's pages in a browser, signed in."
     ),
@@ -133,10 +131,8 @@ VERBS = {
     "usage": Verb("betimes.cli.live.usage", "usage", "Show what jobs used."),
     "efficiency": Verb("betimes.cli.live.usage", "efficiency", "Show what a job used of what it asked for."),
     "events": Verb("betimes.cli.live.events", "events", "Print what happened and what was decided."),
-    "slurm-commands": Verb("betimes.cli.slurm", "slurm_commands", "Put Slurm's commands into a folder."),
-    "client-file": Verb(
-        "betimes.cli.client_file", "client_file", "Write a client that needs no installation, as one file."
-    ),
+    "slurm commands": Verb("betimes.cli.slurm", "slurm_commands"),
+    "service client-file": Verb("betimes.cli.client_file", "client_file"),
     "simulate": Verb("betimes.cli.simulate.simulate", "simulate", "Run a workload under a policy."),
     "compare": Verb(
         "betimes.cli.simulate.compare", "compare", "Run a workload under several policies, side by side."
@@ -144,17 +140,37 @@ VERBS = {
 }
 """By the words that call the verb; a group's name alone stands for its default verb."""
 
-EVERYDAY = {"ps": "jobs", "ls": "jobs", "queue": "jobs"}
-"""Other words for verbs, as people try them first."""
+OTHER_WORDS = {
+    **dict.fromkeys(("ps", "ls", "queue"), "jobs"),  # as people try them first
+    # Until 0.1.0 these stood beside all other verbs.
+    **{verb: f"service {verb}" for verb in ("config", "backup", "restore", "warm", "client-file")},
+    "portfolio": "policy portfolio",
+    "learn-waits": "policy learn-waits",
+    "size-fleet": "fleet size",
+    "slurm-commands": "slurm commands",
+}
+"""Other words for verbs, by the first word of a call."""
 
-SIMULATE = ("simulate", "compare", "policies", "tune", "size-fleet", "learn-waits", "trace")
+SIMULATE = ("simulate", "compare", "policies", "tune", "trace")
 """Verbs that work in this process alone, with compiled code."""
 
 
 def with_verb(words: Sequence[str]) -> list[str]:
-    """The words of a call with the verb's own name; `help VERB` is `VERB --help`."""
-    first, *rest = words or [""]
-    return [*rest, "--help"] if first == "help" else [EVERYDAY.get(first, first), *rest][: len(words)]
+    """The words of a call with the verb's and the options' own names; `help VERB` is `VERB --help`."""
+    if not words:
+        return []
+    first, *rest = words
+    if first == "help":
+        return with_verb([*rest, "--help"])
+    dashes = rest.index("--") if "--" in rest else len(rest)
+    options = [_with_new_name(word) for word in rest[:dashes]]
+    return [*OTHER_WORDS.get(first, first).split(" "), *options, *rest[dashes:]]
+
+
+def _with_new_name(word: str) -> str:
+    """An option's word of today: the folder of a service was --state until 0.1.0, but a state is a job's."""
+    name, equals, value = word.partition("=")
+    return f"--service{equals}{value}" if name == "--state" else word
 
 
 def function_of(verb: Verb) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""`betimes warm`: compile the kernels ahead of their first use."""
+"""`betimes service warm`: compile the kernels ahead of their first use."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Such a file is complete or not there, and its content is checked by a hash, so that processes may compile at once, be
 killed, or read a damaged file. It holds for all machines with the same kind of processor as LLVM sees it, wherever the
-folder is moved to: a release can ship one (`betimes warm --out DIR`). The folder may be read-only. Since loaded code is
-run, a folder that belongs to a user other than root is not used.
+folder is moved to: a release can ship one (`betimes service warm --out DIR`). The folder may be read-only. Since loaded
+code is run, a folder that belongs to a user other than root is not used.
 """
 
 from __future__ import annotations

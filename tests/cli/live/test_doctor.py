@@ -20,7 +20,7 @@ def test_without_a_service_there_is_nothing_wrong(
 ) -> None:
     """Wherever Ray is installed, and no cluster runs."""
     monkeypatch.delenv("BETIMES_URL", raising=False)
-    (of_service,) = betimes("doctor", "--json", "--state", tmp_path).json()
+    (of_service,) = betimes("doctor", "--json", "--service", tmp_path).json()
     assert (of_service["check"], of_service["ok"]) == ("service", True)
     assert "betimes up" in of_service["text"]
 
@@ -49,7 +49,7 @@ def test_where_a_service_is_for_all_users_they_must_be_able_to_run_its_python(
     monkeypatch.setattr(address, "MACHINE_SOCKET", tmp_path / "socket")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))
-        ran = betimes("doctor", "--state", tmp_path)
+        ran = betimes("doctor", "--service", tmp_path)
     assert ran.code == 1
     said = "".join(ran.out.split())  # lines of any length, whatever the folder's name
     assert f"WRONG:otherusersthan{own_name()}cannotrun{tmp_path}/closed/python" in said
@@ -99,7 +99,7 @@ def test_an_account_of_aws_without_credentials(
         str(tmp_path / "aws.toml"),
         "--ray",
         "10.0.0.1:6379",
-        "--state",
+        "--service",
         str(tmp_path),
     )
     assert (up.code, up.err.count("\n")) == (2, 1)

@@ -31,7 +31,14 @@ def test_no_verb_loads_what_takes_long(tmp_path: Path) -> None:
     calls = (
         *(["submit", "--estimate", "1s", "--memory", "1GiB", "--", "true"], ["quote", "--", "true"]),
         *(["jobs"], ["jobs", "--json"], ["job", "1"], ["wait", "1", "--timeout", "0"], ["events"], ["nodes"]),
-        *(["policy"], ["policy", "set", "srsf"], ["fleet"], ["portfolio"], ["hold", "1"], ["release", "1"]),
+        *(
+            ["policy"],
+            ["policy", "set", "srsf"],
+            ["fleet"],
+            ["policy", "portfolio"],
+            ["hold", "1"],
+            ["release", "1"],
+        ),
         *(["edit", "1", "--priority", "2", "--label", "a=b"], ["cancel", "--name", "true", "-y"]),
         *(["nodes", "drain", "here"], ["logs", "1"]),
     )
@@ -106,7 +113,21 @@ WORDS = (
         "wide",
         "--output=wide",
     ),
-    *("--json", "--state", ".", "-h", "--", "-", "41", "x", "--every", "2s", "--priority", "--retries", "-3"),
+    *(
+        "--json",
+        "--service",
+        ".",
+        "-h",
+        "--",
+        "-",
+        "41",
+        "x",
+        "--every",
+        "2s",
+        "--priority",
+        "--retries",
+        "-3",
+    ),
     *("--hold", "--requeue", "--no-requeue", "--qos", "trial", "--units=1-8", "--env", "A=1", "--cpu", "2.5"),
 )
 

@@ -45,7 +45,7 @@ def test_a_unit_is_written_started_and_removed(
     assert (said.code, said.err) == (0, "")
     (command,) = [line for line in unit.read_text().splitlines() if line.startswith("ExecStart=")]
     assert command.endswith(
-        f" up --state {home / 'state'} --budget 5usd/day --budget ann=50 --port 8321 "
+        f" up --service {home / 'state'} --budget 5usd/day --budget ann=50 --port 8321 "
         r'--notify "echo \"$$BETIMES_TEXT\" 5%%"'
     )
     asked = [line for line in calls.read_text().splitlines() if " show " not in line]

@@ -174,7 +174,7 @@ def test_the_front_in_files(betimes: Call, found: Tell, tmp_path: Path) -> None:
 def test_tuning_again_is_asked_for_strictly(
     betimes: Call, tmp_path: Path, words: list[str], part: str
 ) -> None:
-    said = betimes("up", "--state", tmp_path / "state", *words)
+    said = betimes("up", "--service", tmp_path / "state", *words)
     assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
     assert part in said.err
     assert not (tmp_path / "state").exists()
@@ -221,7 +221,7 @@ def test_a_search_that_brings_nothing_is_said(betimes: Call, tell: Tell) -> None
         (["--live", "--units", "4"], "--units does not go with --live"),
         (["--live", "--no-cache"], "--cache does not go with --live"),
         (["--live", "--baselines", "fifo"], "--baselines does not go with --live"),
-        (["sample:tiny", "--state", "x"], "--state is for --live"),
+        (["sample:tiny", "--service", "x"], "--service is for --live"),
         (["--live", "--budget", "soon"], "--budget"),
         (["--live", "--out", "/dev/null/x"], "--out"),
     ],

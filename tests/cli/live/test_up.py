@@ -19,7 +19,7 @@ def test_a_start_on_a_full_disk_is_one_line(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "token"))
 
     monkeypatch.setattr(bootstrap, "operator_token", full)
-    said = betimes("up", "--state", tmp_path)
+    said = betimes("up", "--service", tmp_path)
     assert (said.code, said.out) == (1, "")
     why = "no room is left (No space left on device), so the service did not start"
     assert said.err == f"betimes: {tmp_path}/token: {why}; free some (df -h {tmp_path})\n"

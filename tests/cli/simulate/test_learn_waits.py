@@ -1,4 +1,4 @@
-"""`betimes learn-waits` from a trace to a model that a policy uses."""
+"""`betimes policy learn-waits` from a trace to a model that a policy uses."""
 
 from __future__ import annotations
 
@@ -39,11 +39,15 @@ def given(tmp_path: Path) -> tuple[str, ...]:
 @pytest.mark.slow
 def test_a_model_is_made_and_used(betimes: Call, tmp_path: Path, given: tuple[str, ...]) -> None:
     model = tmp_path / "model.npz"
-    learnt = betimes("learn-waits", *given, "--policy", "sww:b=30m", "--out", model, "--json").json()
+    learnt = betimes(
+        "policy", "learn-waits", *given, "--policy", "sww:b=30m", "--out", model, "--json"
+    ).json()
     assert learnt["model"] == "boosting"
     assert [at["wait_s"] for at in learnt["mcc"]] == [1800.0, 900.0, 450.0]
     assert 0.0 < learnt["vain_frac"] < 1.0
-    text = betimes("learn-waits", *given, "--policy", "sww:b=30m", "--out", model, "--model", "linear").out
+    text = betimes(
+        "policy", "learn-waits", *given, "--policy", "sww:b=30m", "--out", model, "--model", "linear"
+    ).out
     assert f"waits=learned,model={model}" in text
     figures = betimes(
         "simulate", *given, "--policy", f"sww:b=30m,waits=learned,model={model}", "--json"
@@ -63,7 +67,7 @@ def test_a_model_is_made_and_used(betimes: Call, tmp_path: Path, given: tuple[st
 def test_what_cannot_be_learned_is_refused(
     betimes: Call, tmp_path: Path, given: tuple[str, ...], more: tuple[str, ...], said: str
 ) -> None:
-    refused = betimes("learn-waits", *given, *more, "--out", tmp_path / "model.npz")
+    refused = betimes("policy", "learn-waits", *given, *more, "--out", tmp_path / "model.npz")
     assert refused.code == 2
     assert said in refused.err
     assert not (tmp_path / "model.npz").exists()

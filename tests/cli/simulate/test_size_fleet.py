@@ -1,4 +1,4 @@
-"""`betimes size-fleet` from file to figures."""
+"""`betimes fleet size` from file to figures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_number_that_costs_least(betimes: Call, tmp_path: Path) -> None:
     cluster, out = tmp_path / "cluster.toml", tmp_path / "out"
     cluster.write_text(CLUSTER)
     given = (
-        "size-fleet",
+        *("fleet", "size"),
         "sample:rigid",
         "--policy",
         "compound:t=1m,b=1h",
@@ -55,6 +55,6 @@ def test_the_number_that_costs_least(betimes: Call, tmp_path: Path) -> None:
 def test_a_policy_that_does_not_wait_or_rent_is_refused(betimes: Call, tmp_path: Path) -> None:
     cluster = tmp_path / "cluster.toml"
     cluster.write_text(CLUSTER)
-    refused = betimes("size-fleet", "sample:rigid", "--policy", "fifo", "--cluster", cluster)
+    refused = betimes("fleet", "size", "sample:rigid", "--policy", "fifo", "--cluster", cluster)
     assert refused.code == 2
     assert "policy fifo" in refused.err

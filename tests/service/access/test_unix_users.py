@@ -79,7 +79,7 @@ def test_a_state_directory_that_others_cannot_pass_to_is_no_place_for_their_jobs
     owners = owners_of_jobs(tmp_path / "state", "somebody", is_here=True, all_as_service=False)
 
     with pytest.raises(
-        NotAllowed, match=r"other users than root cannot enter /.*\(--state /var/lib/betimes\)"
+        NotAllowed, match=r"other users than root cannot enter /.*\(--service /var/lib/betimes\)"
     ):
         owners.check("daemon")
 

@@ -49,7 +49,7 @@ def test_nor_while_the_database_restarts(
 ) -> None:
     restart = shlex.join(restart_postgres)
     options = (
-        "--state",
+        "--service",
         str(tmp_path / "state"),
         "--restart-database",
         restart,

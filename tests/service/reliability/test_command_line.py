@@ -21,7 +21,7 @@ ENV = {**os.environ, "PYTHONPATH": str(SOURCES / "src"), "NUMBA_DISABLE_JIT": "1
 
 
 def up(state: Path, *options: str, **env: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "betimes.cli.main", "up", "--state", str(state), "--json", *options]
+    command = [sys.executable, "-m", "betimes.cli.main", "up", "--service", str(state), "--json", *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**ENV, **env})
 
 

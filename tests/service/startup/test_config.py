@@ -1,4 +1,4 @@
-"""Where a setting counts from, what is refused, and that what `betimes config` prints is a file of settings."""
+"""Where a setting counts from, what is refused, and that what `betimes service config` prints is a file of settings."""
 
 from __future__ import annotations
 
@@ -120,27 +120,29 @@ def test_a_named_file_must_be_there(tmp_path: Path) -> None:
 
 def test_options_of_a_replay_are_not_passed_over_without_one(tmp_path: Path) -> None:
     for words in (("--jobs", "3"), ("--speed", "max")):
-        refused = program("up", "--state", str(tmp_path), *words)
+        refused = program("up", "--service", str(tmp_path), *words)
         assert (refused.code, "name it (--replay TRACE)" in refused.err) == (2, True)
 
 
 def test_what_is_shown_is_a_file_of_settings(tmp_path: Path) -> None:
     state = str(tmp_path)
-    shown = program("config", "--state", state, "--usual", "2h", "--budget", "*=5", BETIMES_UP_LEASE="1m")
+    shown = program(
+        "service", "config", "--service", state, "--usual", "2h", "--budget", "*=5", BETIMES_UP_LEASE="1m"
+    )
     (tmp_path / "config.toml").write_text(shown.out)
-    found = program("config", "--state", state, "--json").json()
+    found = program("service", "config", "--service", state, "--json").json()
     assert found["usual"]["value"] == "2h"
     assert found["usual"]["set_by"] == f"{tmp_path}/config.toml: usual"
     assert (found["budget"]["value"], found["lease"]["value"]) == (["*=5"], "1m")
     assert (found["port"]["value"], found["port"]["set_by"]) == ("0", "default")
-    refused = program("config", "--state", state, "--usual", "soon")
+    refused = program("service", "config", "--service", state, "--usual", "soon")
     assert (refused.code, "--usual: 'soon' is not a duration" in refused.err) == (2, True)
 
 
 def test_the_settings_of_the_service_that_runs_are_those_it_was_started_with(tmp_path: Path) -> None:
     state = str(tmp_path)
     with subprocess.Popen(
-        [sys.executable, "-m", "betimes.cli.main", "up", "--state", state, "--usual", "2h", "--json"],
+        [sys.executable, "-m", "betimes.cli.main", "up", "--service", state, "--usual", "2h", "--json"],
         env={**os.environ, "BETIMES_UP_LEASE": "1m"},
         stdout=subprocess.PIPE,
         text=True,
@@ -148,14 +150,14 @@ def test_the_settings_of_the_service_that_runs_are_those_it_was_started_with(tmp
         assert service.stdout is not None
         assert service.stdout.readline(), "it listens"
         (tmp_path / "config.toml").write_text('lease = "9m"\nusual = "9h"\n')
-        found = program("config", "--state", state, "--running", "--json").json()
+        found = program("service", "config", "--service", state, "--running", "--json").json()
         assert (found["usual"]["value"], found["usual"]["set_by"]) == ("2h", "--usual")
         assert (found["lease"]["value"], found["lease"]["set_by"]) == ("1m", "BETIMES_UP_LEASE")
         assert (tmp_path / "settings.json").stat().st_mode & 0o077 == 0, "it may hold passwords"
-        stopped = program("down", "--state", state)
+        stopped = program("down", "--service", state)
         assert (stopped.code, stopped.out) == (0, f"The service of {state} has stopped.\n")
         assert service.wait(PATIENCE_S) == 0
-    refused = program("config", "--state", state, "--running")
+    refused = program("service", "config", "--service", state, "--running")
     assert (refused.code, "no service runs" in refused.err) == (1, True)
 
 

@@ -1,4 +1,4 @@
-"""`betimes backup` and `betimes restore`: a service's log in one file."""
+"""`betimes service backup` and `betimes service restore`: a service's log in one file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from betimes.printing import report
 StateHere = Annotated[
     str | None,
     Option(
-        "--state",
+        "--service",
         metavar="DIR",
         help="The state directory (default: $BETIMES_STATE, then ~/.local/state/betimes).",
         show_default=False,
@@ -75,7 +75,7 @@ def backup(
 
 def restore(
     file: Annotated[
-        str, Argument(metavar="FILE", help="A file that `betimes backup` wrote.", show_default=False)
+        str, Argument(metavar="FILE", help="A file that `betimes service backup` wrote.", show_default=False)
     ],
     state: StateHere = None,
     database: Database = None,

@@ -157,7 +157,7 @@ def _running(
     signal.signal(signal.SIGHUP, _hung_up)
     with (state / _LOG).open("w", encoding="utf-8") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "betimes", "up", "--state", str(state), "--json", *words],
+            [sys.executable, "-m", "betimes", "up", "--service", str(state), "--json", *words],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -389,5 +389,5 @@ def _leave(service: Client, state: Path) -> None:
     """Print the jobs and the state that are left behind."""
     left = [job.job_id for job in service.iterate_jobs() if job.started_at and not job.status.is_over]
     goes_on = f"job {left[0]}, which runs" if len(left) == 1 else f"{len(left)} jobs, which run"
-    say("", f"The service stops. Its state stays in {state}:", f"  betimes up --state {state}")
+    say("", f"The service stops. Its state stays in {state}:", f"  betimes up --service {state}")
     say("goes on where it was" + (f", with {goes_on} on meanwhile." if left else "."))

@@ -90,7 +90,7 @@ def install(
     given = read_settings(settings, config)
     ServiceConfig(**{at: each.value for at, each in given.items()})  # check that they go together
     state = given["state"].value if "state" in given else default_state()
-    words = ["--state", str(state), *(("--config", str(config.absolute())) if config is not None else ())]
+    words = ["--service", str(state), *(("--config", str(config.absolute())) if config is not None else ())]
     for at, each in given.items():
         if at != "state" and not each.where.startswith(str(config or state / FILE)):
             words += _option(at, each.value, each.written)
@@ -110,7 +110,7 @@ def install(
     address = read_address(state)
     if address is not None and _pid(for_all) != address.pid:
         raise InputError(
-            f"a service runs with its state in {state}; stop it first (betimes down --state {state})"
+            f"a service runs with its state in {state}; stop it first (betimes down --service {state})"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path, 0o644) as file:

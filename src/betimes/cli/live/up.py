@@ -1,4 +1,4 @@
-"""`betimes up`: the service; `betimes config`: its settings."""
+"""`betimes up`: the service; `betimes service config`: its settings."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ ConfigFile = Annotated[
     Option(
         "--config",
         metavar="FILE.toml",
-        help="Settings, as `betimes config` shows them; by default config.toml in the state directory, if it is there.",
+        help="Settings, as `betimes service config` shows them; by default config.toml in the state directory, if it "
+        "is there.",
         show_default=False,
     ),
 ]

@@ -56,7 +56,7 @@ class SimulationFlags:
 
         named = {each.name for each in fields(self)} & {each.name for each in fields(SimulationOptions)}
         given = {name: getattr(self, name) for name in named}
-        predict = self.predict or self.predict_sample is not None
+        predict = self.predict or self.predict_sample is not None or self.interval is not None
         return SimulationOptions.of(
             None, **{**given, "predict": predict, "timeline": timeline, "fair": False}
         )

@@ -1,4 +1,4 @@
-"""`betimes learn-waits`: a model that predicts how long jobs wait for owned machines."""
+"""`betimes policy learn-waits`: a model that predicts how long jobs wait for owned machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`betimes size-fleet`: the number of machines to own if more can be rented."""
+"""`betimes fleet size`: the number of machines to own if more can be rented."""
 
 from __future__ import annotations
 

@@ -237,8 +237,8 @@ class NodesPolicy:
         path, learns = values.get("model"), values.get("waits") == "learned"
         if learns and not path:
             raise PolicyError(
-                f"policy {self.name}, parameter waits: learned waits need a model; make one with `betimes learn-waits` "
-                "and name it with model=FILE"
+                f"policy {self.name}, parameter waits: learned waits need a model; make one with `betimes "
+                "policy learn-waits` and name it with model=FILE"
             )
         if path and not learns:
             raise PolicyError(

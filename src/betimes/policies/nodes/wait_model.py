@@ -1,4 +1,4 @@
-"""A model that predicts waits: made by `betimes learn-waits`, kept as arrays in a file, evaluated compiled.
+"""A model that predicts waits: made by `betimes policy learn-waits`, kept as arrays in a file, evaluated compiled.
 
 A file is a NumPy archive of plain arrays: it contains no code, and reading it does not need scikit-learn.
 """
@@ -20,7 +20,7 @@ from betimes.kernels import Floats, as_array, blank
 
 VERSION = 1
 KINDS = ("linear", "forest", "boosting")
-AGAIN = "make it anew with `betimes learn-waits`"
+AGAIN = "make it anew with `betimes policy learn-waits`"
 
 _TREES = ("feature", "threshold", "left", "right", "value")
 

@@ -31,7 +31,7 @@ WAITS = Parameter(
     choices=("oracle", "none", "learned", "simulated"),
 )
 MODEL = Parameter(
-    "model", "for waits=learned: a file that betimes learn-waits has written", None, is_text=True
+    "model", "for waits=learned: a file that betimes policy learn-waits has written", None, is_text=True
 )
 USES_OWNED = Parameter(
     "short_uses_owned",

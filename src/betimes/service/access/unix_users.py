@@ -95,7 +95,7 @@ class Owners:
         if folder := _closed_folder(self.state.resolve()):
             raise NotAllowed(
                 f"jobs have folders in {self.state}, and other users than {own_name()} cannot enter {folder}: an "
-                "operator starts the service with another state directory (--state /var/lib/betimes)"
+                "operator starts the service with another state directory (--service /var/lib/betimes)"
             )
 
 

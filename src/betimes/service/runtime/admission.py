@@ -192,12 +192,12 @@ def check_start(machines: Sequence[Machine], nodes: Iterable[Node]) -> None:
     if machines and real and not starts_real:
         raise Conflict(
             f"this service runs commands on node {real[0]}; start it without --nodes, or take another state "
-            "directory for virtual nodes (--state)"
+            "directory for virtual nodes (--service)"
         )
     if starts_real and virtual and not real:
         raise Conflict(
             f"this service runs no commands: its nodes are virtual ({virtual[0]} is one); start it with --nodes, "
-            "as last time, or take another state directory to run jobs on this machine (--state)"
+            "as last time, or take another state directory to run jobs on this machine (--service)"
         )
 
 
@@ -206,12 +206,12 @@ def _check_cluster(machines: Sequence[Machine], others: Sequence[str], of_ray: S
     if machines and of_ray and not starts_ray:
         raise Conflict(
             f"this service runs commands on a Ray cluster ({of_ray[0]} is a node of it); start it with --ray, as last "
-            "time, or take another state directory (--state)"
+            "time, or take another state directory (--service)"
         )
     if starts_ray and others and not of_ray:
         raise Conflict(
             f"this service has had node {others[0]}, which is not of a Ray cluster; start it without --ray, as last "
-            "time, or take another state directory for the cluster (--state)"
+            "time, or take another state directory for the cluster (--service)"
         )
 
 

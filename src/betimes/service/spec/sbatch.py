@@ -214,7 +214,7 @@ def read_script(
         more.append(
             f"{path}: it calls srun, "
             + (
-                "and that of Betimes is not first in your PATH; `betimes slurm-commands DIR` puts it into a folder"
+                "and that of Betimes is not first in your PATH; `betimes slurm commands DIR` puts it into a folder"
                 if path_there
                 else "which is found by PATH, and --export leaves that out; write --export=PATH"
             )

@@ -45,7 +45,7 @@ def check_history(ledger: Ledger, config: ServiceConfig) -> None:
             if watched
             else "runs jobs itself; start it without --slurm"
         )
-        raise Conflict(f"the service of {config.state} {what}, or take another state directory (--state)")
+        raise Conflict(f"the service of {config.state} {what}, or take another state directory (--service)")
 
 
 async def watch_slurm(

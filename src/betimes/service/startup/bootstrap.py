@@ -256,7 +256,9 @@ async def _recover(
     )
     known = await asyncio.to_thread(controller.recover)
     if known and replays:
-        raise Conflict(f"{config.state} has a history; a replay needs a state directory of its own (--state)")
+        raise Conflict(
+            f"{config.state} has a history; a replay needs a state directory of its own (--service)"
+        )
     ledger = controller.scheduler.ledger
     check_history(ledger, config)
     for name, node in ledger.nodes.items():

@@ -50,7 +50,12 @@ class Setting(NamedTuple):
     @property
     def flag(self) -> str:
         """Its option of `betimes up`."""
-        return "--" + self.name.replace("_", "-")
+        return _flag(self.name)
+
+
+def _flag(name: str) -> str:
+    """The option of a setting; the folder of a service is --service for every verb, as a state is a job's."""
+    return "--service" if name == "state" else "--" + name.replace("_", "-")
 
 
 def _text(value: Any) -> str:
@@ -813,12 +818,12 @@ def read_settings(
     for variable in (each for each in environ if each.startswith(PREFIX)):
         if variable not in by_variable:
             raise InputError(
-                f"{variable}: no such setting{_near(variable, by_variable)}; `betimes config` lists all"
+                f"{variable}: no such setting{_near(variable, by_variable)}; `betimes service config` lists all"
             )
         _take(found, by_variable[variable], environ[variable], variable, Path())
     for name, value in flags.items():
         if value not in (None, False, []):
-            _take(found, name, value, "--" + name.replace("_", "-"), Path())
+            _take(found, name, value, _flag(name), Path())
     state: Path = found["state"].value if "state" in found else default_state()
     if file is None:
         file = state / FILE
@@ -827,7 +832,7 @@ def read_settings(
     for name, value in _table(file).items():
         if name == "state":
             raise InputError(
-                f"{file}: state: a state directory is named by --state or BETIMES_STATE; leave this out"
+                f"{file}: state: a state directory is named by --service or BETIMES_STATE; leave this out"
             )
         _take(found, name, value, f"{file}: {name}", file.absolute().parent, replaces=False)
     return found
@@ -841,7 +846,7 @@ def _take(
     if at is None:
         raise InputError(
             f"{where}: no such setting{_near(name, (each.name for each in SETTINGS.values()))}; "
-            "`betimes config` lists all"
+            "`betimes service config` lists all"
         )
     try:
         value = SETTINGS[at].parse(written)

@@ -76,7 +76,7 @@ def back_up(database: Path, state: Path, target: Path) -> Backup:
     that is not there; StoreError for a database that is damaged or not the one used last, and where there is no room.
     """
     if not database.is_file():
-        raise InputError(f"{database}: there is no such database; name the state directory (--state DIR)")
+        raise InputError(f"{database}: there is no such database; name the state directory (--service DIR)")
     if target.is_dir() or not target.absolute().parent.is_dir():
         raise InputError(f"{target}: name a file in a folder that is there")
     with (
@@ -119,7 +119,7 @@ def restore(source: Path, database: Path, state: Path, *, force: bool = False) -
         former = [path for path in former if path.exists()]
         if former and not force:
             raise Conflict(
-                f"{state} holds a log; restore into an empty directory (--state DIR), or with --force, which keeps "
+                f"{state} holds a log; restore into an empty directory (--service DIR), or with --force, which keeps "
                 "that log in a folder beside"
             )
         with TemporaryDirectory(prefix=".restore-", dir=state) as draft:

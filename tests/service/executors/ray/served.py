@@ -110,7 +110,7 @@ class ServiceOnRay:
 
     def begin(self) -> None:
         """Start it and wait until it listens."""
-        command = [sys.executable, "-m", "betimes", "up", "--json", "--state", str(self.state)]
+        command = [sys.executable, "-m", "betimes", "up", "--json", "--service", str(self.state)]
         self.errors = self.errors_path.open("ab")
         self.process = subprocess.Popen(
             [*command, "--ray", self.address], stdout=subprocess.PIPE, stderr=self.errors

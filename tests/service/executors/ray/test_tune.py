@@ -35,7 +35,7 @@ def address() -> Iterator[str]:
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Client]:
     """A service on this machine."""
-    command = [sys.executable, "-m", "betimes", "up", "--json", "--state", str(tmp_path / "state")]
+    command = [sys.executable, "-m", "betimes", "up", "--json", "--service", str(tmp_path / "state")]
     process = subprocess.Popen([*command, "--policy", POLICY], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     json.loads(process.stdout.readline())

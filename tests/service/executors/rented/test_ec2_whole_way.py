@@ -54,7 +54,7 @@ class World:
         """A service, killed in the end."""
         file, state = folder / "aws.toml", folder / "state"
         file.write_text(table_of(self.settings) + offers)
-        command = [sys.executable, "-m", "betimes", "up", "--json", "--state", str(state), *options]
+        command = [sys.executable, "-m", "betimes", "up", "--json", "--service", str(state), *options]
         with (folder / "up.err").open("ab") as errors:
             process = subprocess.Popen(
                 [*command, "--ray", self.address, "--fleet", "ec2", "--cloud", str(file)],

@@ -142,7 +142,7 @@ def down(
     address = read_address(found.state) if found.state is not None else None
     if found.state is None or address is None:
         raise InputError(
-            f"the service at {found.url} is stopped where it runs; name a state directory (--state DIR)"
+            f"the service at {found.url} is stopped where it runs; name a state directory (--service DIR)"
         )
     with connect(state) as service:
         if release_all:

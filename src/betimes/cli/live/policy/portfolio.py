@@ -1,4 +1,4 @@
-"""`betimes portfolio`: choices of the portfolio in force so far, and their outcomes."""
+"""`betimes policy portfolio`: choices of the portfolio in force so far, and their outcomes."""
 
 from __future__ import annotations
 

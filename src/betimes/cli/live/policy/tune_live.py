@@ -52,7 +52,7 @@ def check_source(context: typer.Context, file: str | None, live: bool) -> None:
                 f"tune: {parameter.opts[0]} does not go with --live: what the service has is taken"
             )
         if not live and parameter.name == "state":
-            raise InputError("tune: --state is for --live")
+            raise InputError("tune: --service is for --live")
 
 
 def tune_live(

@@ -30,7 +30,7 @@ class FileLock:
             holder = self._holder()
             self.release()
             raise StoreInUse(
-                f"{what}: in use by {holder}; stop that one, or start with another --state and --database"
+                f"{what}: in use by {holder}; stop that one, or start with another --service and --database"
             ) from None
         except OSError:
             self.release()

@@ -107,7 +107,7 @@ class Postgres(Database):
             if time.monotonic() >= until:
                 raise StoreInUse(
                     f"{self.name}: in use by {self._holder(driver)}; "
-                    "stop that one, or start with another --state and --database"
+                    "stop that one, or start with another --service and --database"
                 )
             time.sleep(_POLL_S)
 

@@ -118,5 +118,5 @@ def check_version(found: str, name: str) -> None:
         raise StoreError(
             f"{name}: was written by an unreleased version of Betimes (its tables are {found}, this version "
             f"knows {schema.VERSION}), which this one cannot read; let that version finish its jobs, and start this "
-            "one with another database and state directory (betimes up --state DIR)"
+            "one with another database and state directory (betimes up --service DIR)"
         )
