@@ -29,3 +29,14 @@ def commands(body: str) -> list[tuple[str, str]]:
     parts = re.split(r"^\$ (.*)\n", body, flags=re.M)
     assert not parts[0].strip(), f"a block of the shell begins with a command: {parts[0]!r}"
     return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def small_log() -> str:
+    """A small log in the Standard Workload Format: rigid jobs, whose users ask for twice the run time."""
+    lines = ["; MaxProcs: 64"]
+    for job in range(60):
+        run_s, units = 60 + 700 * (job % 7), 1 << (job % 5)
+        lines.append(
+            f"{job + 1} {97 * job} 0 {run_s} {units} -1 -1 {units} {2 * run_s} -1 1 {job % 4} -1 -1 -1 -1 -1 -1"
+        )
+    return "\n".join(lines) + "\n"

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from betimes.cli.main import main
-from tests.docs.pages import BLOCK, commands, is_live, text_of
+from tests.docs.pages import BLOCK, commands, is_live, small_log, text_of
 
 PAGES = (
     "README.md",
@@ -40,7 +40,7 @@ ABSENT = (*LOGS, PODS, NODES)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder to work in, with stand-ins for the reader's files; 100 columns wide, as the pages are."""
     for name in LOGS:
-        (tmp_path / name).write_text(_log(), encoding="utf-8")
+        (tmp_path / name).write_text(small_log(), encoding="utf-8")
     (tmp_path / PODS).write_text(_pods(), encoding="utf-8")
     (tmp_path / NODES).write_text(
         "sn,cpu_milli,memory_mib,gpu,model\nn0,64000,262144,2,P100\n", encoding="utf-8"
@@ -137,17 +137,6 @@ def _policies_of_make_compare() -> str:
 def _saved(page: str, name: str) -> str:
     """The block that a page asks to save under this name."""
     return next(block["body"] for block in BLOCK.finditer(text_of(page)) if block["file"] == name)
-
-
-def _log() -> str:
-    """A small log in the Standard Workload Format: rigid jobs, whose users ask for twice the run time."""
-    lines = ["; MaxProcs: 64"]
-    for job in range(60):
-        run_s, units = 60 + 700 * (job % 7), 1 << (job % 5)
-        lines.append(
-            f"{job + 1} {97 * job} 0 {run_s} {units} -1 -1 {units} {2 * run_s} -1 1 {job % 4} -1 -1 -1 -1 -1 -1"
-        )
-    return "\n".join(lines) + "\n"
 
 
 def _pods() -> str:
