@@ -36,6 +36,7 @@ from betimes.service.runtime.clock import VirtualClock
 from betimes.service.runtime.replay import machines_for
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.queues import parse_queues
 from betimes.service.startup.in_memory import Assembly, assembled
 from betimes.service.views.models import JobView, Submitted
 
@@ -56,7 +57,8 @@ class InMemoryService(Client):
 
     cluster: the nodes, and the machines that a fake cloud offers; by default a pool of four cores. policy: one that the
     service knows by name. restart_s: what a job loses when its units change. seed: of what a policy decides by lot.
-    user: who submits. resources: how much there is of what it counts besides machines.
+    user: who submits. resources: how much there is of what it counts besides machines. queues: as tables of the
+    settings.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class InMemoryService(Client):
         seed: int = 0,
         user: str = "tester",
         resources: Mapping[str, int] | None = None,
+        queues: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self._token = secrets.token_urlsafe()
         super().__init__(URL, self._token, transport=httpx.MockTransport(self._answer))
@@ -76,7 +79,9 @@ class InMemoryService(Client):
         self._way = Way(lambda: Found(URL, self._token), patience_s=0.0)
         self._cluster = Cluster.pool(4) if cluster is None else cluster
         self._policy, self._user = policy, user
-        self._settings = Settings(restart_s=restart_s, seed=seed, resources=dict(resources or {}))
+        self._settings = Settings(
+            restart_s=restart_s, seed=seed, resources=dict(resources or {}), queues=parse_queues(queues)
+        )
         self._runner: asyncio.Runner | None = None
         self._open = AsyncExitStack()
         self._lock = threading.Lock()  # as a `Client`, it may be shared by threads; the event loop may not

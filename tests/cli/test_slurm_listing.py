@@ -465,7 +465,8 @@ def test_sinfo_groups_and_chooses_nodes(slurm: Slurm, betimes: Call) -> None:
     betimes("nodes", "add", "big", "--cpu", "64", "--memory", "256GiB", "--gpu", "2")
     betimes("nodes", "drain", "big-0")
     assert slurm("sinfo", "-h", "-o", "%t %D %N").out == "idle 1 here\ndrain 1 big-0\n"
-    assert slurm("sinfo", "-h", "-S", "N", "-o", "%N").out == "big-0\nhere\n"
+    assert slurm("sinfo", "-h", "-S", "N", "-o", "%t %N").out == "drain big-0\nidle here\n"
+    assert slurm("sinfo", "-h", "-o", "%N").out == "here,big-0\n", "by what is printed alone, as Slurm does"
     assert slurm("sinfo", "-R", "-h", "-o", "%E %N").out == "drained by an operator big-0\n"
     assert slurm("scontrol", "update", "NodeName=here", "State=DRAIN", "Reason=bad fan").code == 0
     at = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"

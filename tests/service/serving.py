@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import VirtualClock
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import Ended
+from betimes.service.spec.queues import parse_queues
 from betimes.service.startup.in_memory import assembled
 from betimes.service.startup.server import serve
 from betimes.service.store import Store
@@ -56,6 +57,7 @@ class Serving:
         begin_at: float = 0.0,
         machines: tuple[Machine, ...] = (HERE,),
         resources: Mapping[str, int] | None = None,
+        queues: Sequence[Mapping[str, Any]] = (),
         offers: tuple[Offer, ...] = (),
         pages: bool = False,
         **options: Any,
@@ -65,7 +67,7 @@ class Serving:
         self.tokens = Tokens(self.store)
         self.token = self.tokens.new(user)
         self._machines, self._policy, self._offers = machines, policy, offers
-        self._settings = Settings(offers=offers, resources=dict(resources or {}))
+        self._settings = Settings(offers=offers, resources=dict(resources or {}), queues=parse_queues(queues))
         self._pages, self._options = pages, {"limits": QUICK, **options}
         self._open, self._runner = contextlib.AsyncExitStack(), asyncio.Runner()
         self._is_open = False

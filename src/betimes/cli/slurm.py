@@ -105,7 +105,7 @@ def sacct(words: Sequence[str]) -> None:
 
 
 def sinfo(words: Sequence[str]) -> None:
-    """List the nodes by their state, as one partition."""
+    """List the nodes by their partition, which is a queue, and their state."""
     from betimes.cli.slurm_listing import sinfo
 
     sinfo(words)

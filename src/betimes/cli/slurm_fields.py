@@ -155,7 +155,7 @@ Cores Y CORES - 1
 CPUs c CPUS cpus 0
 CPUsLoad O CPU_LOAD - N/A
 CPUsState C CPUS(A/I/O/T) cpus_by_state 0/0/0/0
-DefaultTime L DEFAULTTIME - n/a
+DefaultTime L DEFAULTTIME default_time n/a
 Disk d TMP_DISK - 0
 Extra . EXTRA - (null)
 Features f AVAIL_FEATURES features (null)
@@ -163,7 +163,7 @@ features_act b ACTIVE_FEATURES features (null)
 FreeMem e FREE_MEM free_memory 0
 Gres G GRES gres (null)
 GresUsed . GRES_USED gres_used (null)
-Groups g GROUPS - all
+Groups g GROUPS users all
 MaxCPUsPerNode B MAX_CPUS_PER_NODE - UNLIMITED
 Memory m MEMORY memory 0
 NodeAddr o NODE_ADDR nodes ''
@@ -173,11 +173,11 @@ NodeHost n HOSTNAMES nodes ''
 NodeList N NODELIST nodes ''
 Nodes D NODES node_count 0
 OverSubscribe h OVERSUBSCRIBE - NO
-Partition P PARTITION - betimes*
-PartitionName R PARTITION - betimes
+Partition P PARTITION partition_marked ''
+PartitionName R PARTITION partition ''
 Port . PORT - 0
 PreemptMode M PREEMPT_MODE - OFF
-PriorityJobFactor I PRIO_JOB_FACTOR - 1
+PriorityJobFactor I PRIO_JOB_FACTOR priority 1
 PriorityTier p PRIO_TIER - 1
 Priority . PRIO_TIER - 1
 Reason E REASON reason none
@@ -190,7 +190,7 @@ StateCompact t STATE state N/A
 StateLong T STATE long_state N/A
 StateComplete . STATECOMPLETE long_state N/A
 Threads Z THREADS - 1
-Time l TIMELIMIT - infinite
+Time l TIMELIMIT longest_time infinite
 TimeStamp H TIMESTAMP reason_at Unknown
 User u USER reason_user Unknown
 UserLong U USER reason_user Unknown

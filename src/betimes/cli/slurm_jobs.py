@@ -102,6 +102,27 @@ class SharedAnswers:
         return found
 
 
+class Partition:
+    """A queue of the service as Slurm shows it, with its nodes of these; view: null where jobs may name none."""
+
+    def __init__(self, view: Any, nodes: Sequence[Any]) -> None:
+        self.name = PARTITION if view is None else view.name
+        self.is_default = view is None or view.default
+        self.names = {node.name for node in nodes} if view is None else set(view.nodes)
+        self.nodes = [node for node in nodes if node.name in self.names]
+        self.default_s, self.longest_s = (
+            (None, None) if view is None else (view.time_limit_s, view.longest_time_s)
+        )
+        self.users, self.priority = ([], None) if view is None else (view.users, view.priority)
+
+
+def partitions(service: PlainClient) -> list[Partition]:
+    """The queues; where none is the default, also one of all nodes, for jobs that name none."""
+    nodes, queues = service.nodes(), service.queues()
+    others = [] if any(each.default for each in queues) else [None]
+    return [Partition(each, nodes) for each in [*queues, *others]]
+
+
 class Listed:
     """A job in a list, with all attributes of `JobView`; what else is known of it is asked for when it is needed.
 

@@ -25,7 +25,6 @@ from betimes.cli.slurm_fields import (
 )
 from betimes.cli.slurm_jobs import (
     ACTIVE,
-    PARTITION,
     RECENT_S,
     SHORT,
     Listed,
@@ -33,13 +32,14 @@ from betimes.cli.slurm_jobs import (
     by_number,
     check_known,
     cores,
+    partitions,
     ranges,
     reason_of,
     service_here,
     state_of,
 )
 from betimes.cli.slurm_options import Asked
-from betimes.cli.slurm_values import LONG_STATES, OF_JOB, reason_of_node, state_of_node
+from betimes.cli.slurm_values import LONG_STATES, OF_JOB, OF_QUEUE, Group, reason_of_node, state_of_node
 from betimes.errors import InputError, NotAllowed
 
 if TYPE_CHECKING:
@@ -117,21 +117,24 @@ def sacct(words: Sequence[str]) -> None:
 
 
 def sinfo(words: Sequence[str]) -> None:
-    """List the nodes by their state, as one partition."""
+    """List the nodes by their partition, which is a queue, and their state."""
     asked = Asked("sinfo", words)
     if asked.has("helpFormat"):
         return _list_fields("sinfo")
     is_long, by_itself, is_summary = asked.has("long"), asked.has("Node"), asked.has("summarize")
     usual = _SUMMARY if is_summary else _NODES[by_itself, is_long]
     columns = _columns(asked, _REASONS[is_long] if asked.has("list-reasons") else usual)
-    partitions, names = asked.words("partition"), _hosts(asked.value("nodes"))
+    shown = {field.value for field, _, _ in columns.columns}
+    has_queue = not shown.isdisjoint(OF_QUEUE)
+    queues, names = asked.words("partition"), _hosts(asked.value("nodes"))
     states = {state.lower() for state in asked.words("states") or ()} - {"all"}
     if asked.has("list-reasons") and not states:
         states = {"down", "drain", "drng"}
 
     def show(service: PlainClient) -> None:
-        rows: dict[Any, tuple[str, list[Any]]] = {}
-        for node in service.nodes() if partitions is None or PARTITION in partitions else []:
+        rows: dict[Any, Group] = {}
+        there = [each for each in partitions(service) if queues is None or each.name in queues]
+        for partition, node in ((each, node) for each in there for node in each.nodes):
             state = state_of_node(node)
             if states and states.isdisjoint((state, LONG_STATES.get(state, state), *_WIDER.get(state, ()))):
                 continue
@@ -139,12 +142,13 @@ def sinfo(words: Sequence[str]) -> None:
                 (asked.has("dead") and state != "down") or (asked.has("responding") and state == "down")
             ):
                 continue
-            key = "" if is_summary else node.name if by_itself else state
+            key: Any = node.name if by_itself else state if shown & {"state", "long_state"} else ""
             if asked.has("list-reasons"):
                 key = key, reason_of_node(node), node.drained_by, int(node.since_at or 0)
             if asked.has("exact"):
                 key = key, node.cpu, node.memory_gib, node.gpu
-            rows.setdefault(key, (state, []))[1].append(node)
+            group = rows.setdefault((partition.name if has_queue else "", key), Group(state, {}, partition))
+            group.by_name[node.name] = node
         found = (
             sorted_by("sinfo", asked.values["sort"], [*rows.values()])
             if asked.has("sort")

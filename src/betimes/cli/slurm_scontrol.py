@@ -20,6 +20,7 @@ from betimes.cli.slurm_jobs import (
     PARTITION,
     RECENT_S,
     VERSION,
+    Partition,
     by_number,
     clock,
     cores,
@@ -27,6 +28,7 @@ from betimes.cli.slurm_jobs import (
     final_code,
     full_clock,
     instant,
+    partitions,
     reason_of,
     resources,
     service_here,
@@ -36,7 +38,7 @@ from betimes.cli.slurm_jobs import (
     tres,
 )
 from betimes.cli.slurm_options import Asked
-from betimes.cli.slurm_values import OF_NODES, dependencies, reason_of_node, state_of_node
+from betimes.cli.slurm_values import dependencies, features, reason_of_node, state_of_node
 from betimes.errors import BetimesError, InputError
 from betimes.printing import printable
 from betimes.service.spec.sbatch import Given, parse_time, read_program
@@ -392,12 +394,13 @@ def _of_nodes(service: PlainClient, name: str) -> list[Fields]:
     found = [node for node in service.nodes() if not name or node.name in hostnames(name)]
     if not found:
         raise BetimesError(f"Node {name} not found")
-    return [_of_node(node) for node in found]
+    there = partitions(service)
+    return [_of_node(node, [each.name for each in there if node.name in each.names]) for node in found]
 
 
-def _of_node(node: Any) -> Fields:
+def _of_node(node: Any, queues: list[str]) -> Fields:
     state, used, why = state_of_node(node), node.cpu - node.free_cpu, reason_of_node(node)
-    features = OF_NODES["features"]((state, [node])) or "(null)"
+    labels = features(node) or "(null)"
     used_gib = node.memory_gib - node.free_memory_gib
     return [
         [("NodeName", node.name), ("CoresPerSocket", f"{node.cpu:g}")],
@@ -407,8 +410,8 @@ def _of_node(node: Any) -> Fields:
             ("CPUTot", f"{node.cpu:g}"),
             ("CPULoad", "N/A"),
         ],
-        [("AvailableFeatures", features)],
-        [("ActiveFeatures", features)],
+        [("AvailableFeatures", labels)],
+        [("ActiveFeatures", labels)],
         [("Gres", f"gpu:{node.gpu:g}" if node.gpu else "(null)")],
         [("NodeAddr", node.name), ("NodeHostName", node.name), ("Version", VERSION)],
         [
@@ -426,7 +429,7 @@ def _of_node(node: Any) -> Fields:
             ("Owner", "N/A"),
             ("MCS_label", "N/A"),
         ],
-        [("Partitions", PARTITION)],
+        [("Partitions", ",".join(queues) or "(null)")],
         [("CfgTRES", resources(node.cpu, node.memory_gib, node.gpu))],
         [("AllocTRES", resources(used, used_gib, node.gpu - node.free_gpu))],
         *([[("Reason", f"{why} [{node.drained_by or 'Unknown'}@{instant(node.since_at)}]")]] if why else []),
@@ -434,24 +437,32 @@ def _of_node(node: Any) -> Fields:
 
 
 def _of_partition(service: PlainClient, name: str) -> list[Fields]:
-    if name not in ("", PARTITION):
+    found = [each for each in partitions(service) if name in ("", each.name)]
+    if not found:
         raise BetimesError(f"Partition {name} not found")
-    nodes = [node for node in service.nodes() if node.status == "up"]
+    return [_partition(each) for each in found]
+
+
+def _partition(queue: Partition) -> Fields:
+    nodes = [node for node in queue.nodes if node.status == "up"]
     total = [sum(getattr(node, what) for node in nodes) for what in ("cpu", "memory_gib", "gpu")]
+    default, longest = (
+        unknown if limit_s is None else full_clock(clock(limit_s))
+        for limit_s, unknown in ((queue.default_s, "NONE"), (queue.longest_s, "UNLIMITED"))
+    )
     return [
+        [("PartitionName", queue.name)],
+        [("AllowGroups", ",".join(queue.users) or "ALL"), ("AllowAccounts", "ALL"), ("AllowQos", "ALL")],
+        [("Default", "YES" if queue.is_default else "NO"), ("DefaultTime", default), ("Hidden", "NO")],
+        [("MaxNodes", "UNLIMITED"), ("MaxTime", longest), ("MinNodes", 0)],
+        [("Nodes", ",".join(node.name for node in nodes))],
+        *([] if queue.priority is None else [[("PriorityJobFactor", queue.priority)]]),
         [
-            [("PartitionName", PARTITION)],
-            [("AllowGroups", "ALL"), ("AllowAccounts", "ALL"), ("AllowQos", "ALL")],
-            [("Default", "YES"), ("DefaultTime", "NONE"), ("Hidden", "NO")],
-            [("MaxNodes", "UNLIMITED"), ("MaxTime", "UNLIMITED"), ("MinNodes", 0)],
-            [("Nodes", ",".join(node.name for node in nodes))],
-            [
-                ("State", "UP"),
-                ("TotalCPUs", f"{total[0]:g}"),
-                ("TotalNodes", len(nodes)),
-            ],
-            [("TRES", resources(*total, nodes=len(nodes)))],
-        ]
+            ("State", "UP"),
+            ("TotalCPUs", f"{total[0]:g}"),
+            ("TotalNodes", len(nodes)),
+        ],
+        [("TRES", resources(*total, nodes=len(nodes)))],
     ]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from betimes.cli.slurm_jobs import (
     PARTITION,
@@ -33,7 +33,7 @@ from betimes.units import within
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from betimes.cli.slurm_jobs import Listed
+    from betimes.cli.slurm_jobs import Listed, Partition
 
 LONG_STATES = {"mix": "mixed", "drng": "draining", "drain": "drained", "alloc": "allocated"}
 
@@ -262,7 +262,18 @@ OF_JOB: dict[str, Callable[[Listed], str]] = {
 
 # --- of nodes of one state, with that state ---
 
-Group = tuple[str, "Sequence[Any]"]
+
+class Group(NamedTuple):
+    """Nodes of one state, and a partition that they are in."""
+
+    state: str
+    by_name: dict[str, Any]
+    partition: Partition
+
+    @property
+    def nodes(self) -> list[Any]:
+        """In the order of the service."""
+        return list(self.by_name.values())
 
 
 def state_of_node(node: Any) -> str:
@@ -306,28 +317,45 @@ def _gpus(count: str) -> str:
     return "" if count == "0" else f"gpu:{count}"
 
 
-def _features(node: Any) -> str:
+def _long_span(span_s: float | None) -> str:
+    return "" if span_s is None else clock(span_s)
+
+
+def features(node: Any) -> str:
+    """The labels of a node."""
     return ",".join(key if value == "yes" else f"{key}={value}" for key, value in node.labels.items())
 
 
+OF_QUEUE: dict[str, Callable[[Group], str]] = {
+    "default_time": lambda found: _long_span(found.partition.default_s),
+    "longest_time": lambda found: _long_span(found.partition.longest_s),
+    "partition": lambda found: found.partition.name,
+    "partition_marked": lambda found: f"{found.partition.name}{'*' * found.partition.is_default}",
+    "priority": lambda found: "" if found.partition.priority is None else str(found.partition.priority),
+    "users": lambda found: ",".join(found.partition.users),
+}
+
 OF_NODES: dict[str, Callable[[Group], str]] = {
-    "alloc_memory": lambda found: _least(_mib(node.memory_gib - node.free_memory_gib) for node in found[1]),
-    "cpus": lambda found: _least(node.cpu for node in found[1]),
-    "cpus_by_state": lambda found: _cpus(found[1]),
-    "features": lambda found: ",".join(sorted({_features(node) for node in found[1]} - {""})),
-    "free_memory": lambda found: _least(_mib(node.free_memory_gib) for node in found[1]),
-    "gres": lambda found: _gpus(_least(node.gpu for node in found[1])),
-    "gres_used": lambda found: _gpus(_least(node.gpu - node.free_gpu for node in found[1])),
-    "in_use": lambda found: "/".join(_in_use(found[1]).split("/")[:2]),
-    "long_state": lambda found: LONG_STATES.get(found[0], found[0]),
-    "memory": lambda found: _least(_mib(node.memory_gib) for node in found[1]),
-    "node_count": lambda found: str(len(found[1])),
-    "nodes": lambda found: ",".join(node.name for node in found[1]),
-    "nodes_by_state": lambda found: _in_use(found[1]),
-    "reason": lambda found: reason_of_node(found[1][0]),
-    "reason_at": lambda found: instant(found[1][0].since_at) if reason_of_node(found[1][0]) else "",
-    "reason_user": lambda found: found[1][0].drained_by or "",
-    "sct": lambda found: f"{_least(node.cpu for node in found[1])}:1:1",
-    "state": lambda found: found[0],
+    **OF_QUEUE,
+    "alloc_memory": lambda found: _least(
+        _mib(node.memory_gib - node.free_memory_gib) for node in found.nodes
+    ),
+    "cpus": lambda found: _least(node.cpu for node in found.nodes),
+    "cpus_by_state": lambda found: _cpus(found.nodes),
+    "features": lambda found: ",".join(sorted({features(node) for node in found.nodes} - {""})),
+    "free_memory": lambda found: _least(_mib(node.free_memory_gib) for node in found.nodes),
+    "gres": lambda found: _gpus(_least(node.gpu for node in found.nodes)),
+    "gres_used": lambda found: _gpus(_least(node.gpu - node.free_gpu for node in found.nodes)),
+    "in_use": lambda found: "/".join(_in_use(found.nodes).split("/")[:2]),
+    "long_state": lambda found: LONG_STATES.get(found.state, found.state),
+    "memory": lambda found: _least(_mib(node.memory_gib) for node in found.nodes),
+    "node_count": lambda found: str(len(found.nodes)),
+    "nodes": lambda found: ",".join(node.name for node in found.nodes),
+    "nodes_by_state": lambda found: _in_use(found.nodes),
+    "reason": lambda found: reason_of_node(found.nodes[0]),
+    "reason_at": lambda found: instant(found.nodes[0].since_at) if reason_of_node(found.nodes[0]) else "",
+    "reason_user": lambda found: found.nodes[0].drained_by or "",
+    "sct": lambda found: f"{_least(node.cpu for node in found.nodes)}:1:1",
+    "state": lambda found: found.state,
     "version": lambda _: VERSION,
 }

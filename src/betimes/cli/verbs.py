@@ -95,6 +95,7 @@ VERBS = {
     "nodes add": Verb(f"{_MACHINES}.nodes", "add"),
     "nodes drain": Verb(f"{_MACHINES}.nodes", "drain"),
     "nodes undrain": Verb(f"{_MACHINES}.nodes", "undrain"),
+    "queues": Verb(f"{_MACHINES}.queues", "queues", "List the queues: their nodes, defaults and limits."),
     "maintenance": Verb(
         f"{_MACHINES}.maintenance",
         "list_windows",

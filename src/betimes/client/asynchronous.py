@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         PageLink,
         PolicyView,
         PortfolioView,
+        QueueView,
         Quote,
         Submitted,
         TokenView,
@@ -409,6 +410,10 @@ class AsyncClient:
     async def undrain(self, node: str) -> NodeView:
         """Use a drained node again. Raises Unknown; Conflict for a node in another state."""
         return await self._ask(Call("POST", f"{_node(node)}/undrain", "NodeView", repeatable=False))
+
+    async def queues(self) -> list[QueueView]:
+        """The queues, which Slurm calls partitions: their nodes, defaults and limits."""
+        return await self._ask(Call("GET", f"{API}/queues", "QueueView", "queues"))
 
     async def maintenance(self) -> list[MaintenanceView]:
         """Windows of maintenance that are announced or go on, the next first."""

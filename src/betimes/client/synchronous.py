@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         PageLink,
         PolicyView,
         PortfolioView,
+        QueueView,
         Quote,
         Submitted,
         TokenView,
@@ -404,6 +405,10 @@ class Client:
     def undrain(self, node: str) -> NodeView:
         """Use a drained node again. Raises Unknown; Conflict for a node in another state."""
         return self._ask(Call("POST", f"{_node(node)}/undrain", "NodeView", repeatable=False))
+
+    def queues(self) -> list[QueueView]:
+        """The queues, which Slurm calls partitions: their nodes, defaults and limits."""
+        return self._ask(Call("GET", f"{API}/queues", "QueueView", "queues"))
 
     def maintenance(self) -> list[MaintenanceView]:
         """Windows of maintenance that are announced or go on, the next first."""

@@ -176,18 +176,28 @@ def show_config(
 
         print_json(found)
         return
-    import json
     import textwrap
 
     for name, each in found.items():
         print("\n".join(textwrap.wrap(each["help"], 100, initial_indent="# ", subsequent_indent="# ")))
-        written = json.dumps(each["value"]) if each["value"] is not None else "..."
+        written = _toml(each["value"]) if each["value"] is not None else "..."
         if name == "state":
             print(f"# (now {state}; not set in a file)\n")
         elif each["set_by"] == DEFAULT:
             print(f"# {name} = {written}\n")
         else:
             print(f"{name} = {written}  # {each['set_by']}\n")
+
+
+def _toml(value: Any) -> str:
+    """A value of a setting as a file of settings has it."""
+    import json
+
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(key)} = {_toml(each)}' for key, each in value.items())}}}"
+    return json.dumps(value)
 
 
 def _settings_of(given: Mapping[str, Given]) -> dict[str, dict[str, Any]]:

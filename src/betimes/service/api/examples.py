@@ -10,6 +10,7 @@ from betimes.service.api.models import (
     JobList,
     MaintenanceList,
     NodeList,
+    QueueList,
     SubmittedBatch,
     TokenList,
     UserList,
@@ -46,6 +47,7 @@ from betimes.service.views.models import (
     PlaceView,
     PolicyView,
     PortfolioView,
+    QueueView,
     Quote,
     Reason,
     RunView,
@@ -132,6 +134,10 @@ NODE = NodeView(
 MAINTENANCE = MaintenanceView(
     number=1, from_at=_NOON + 21_600, to_at=_NOON + 28_800, nodes=["here"], reason="disks", user="ada", running=[40],
 )  # fmt: skip
+_QUEUE = QueueView(
+    name="debug", require={"tier": "debug"}, nodes=["here"], time_limit_s=900, longest_time_s=3600, most_cpu=8,
+    priority=100, running_jobs=1,
+)  # fmt: skip
 LEASE = Lease(node="gpu-3", lease_s=30, until_at=_NOON + 30)
 POLICY = PolicyView(policy="srsf", engine="pool", since_at=_NOON)
 PORTFOLIO = PortfolioView(
@@ -187,6 +193,7 @@ TOKEN_LIST = TokenList(tokens=[_TOKEN])
 NEW_TOKEN = NewToken(token="lY3r...", kept=_TOKEN)
 ME = Me(user="ada", role="user")
 USER_LIST = UserList(users=[USER])
+QUEUE_LIST = QueueList(queues=[_QUEUE])
 MAINTENANCE_LIST = MaintenanceList(maintenance=[MAINTENANCE])
 
 

@@ -26,6 +26,7 @@ from betimes.service.views.models import (
     JobView,
     MaintenanceView,
     NodeView,
+    QueueView,
     Submitted,
     TokenView,
     UserView,
@@ -244,6 +245,12 @@ class TokenList(View):
     """Tokens of users."""
 
     tokens: list[TokenView]
+
+
+class QueueList(View):
+    """Queues, in the order of the settings."""
+
+    queues: list[QueueView]
 
 
 class MaintenanceList(View):

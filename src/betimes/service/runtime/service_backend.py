@@ -32,6 +32,7 @@ from betimes.service.runtime.to_views import (
     maintenance_view,
     node_view,
     preemptions_of,
+    queue_views,
     quote_view,
     run_views,
     selections,
@@ -78,6 +79,7 @@ from betimes.service.views.models import (
     Page,
     PolicyView,
     PortfolioView,
+    QueueView,
     Quote,
     Reason,
     Submitted,
@@ -431,6 +433,10 @@ class ServiceBackend:
         )
         return node_view(name, node, self.scheduler)
 
+    async def queues(self) -> list[QueueView]:
+        """The queues in the order of the settings."""
+        return queue_views(self.scheduler)
+
     async def maintenance(self) -> list[MaintenanceView]:
         """The windows of maintenance that are not over, the next first."""
         windows = sorted(self.scheduler.ledger.maintenance, key=lambda each: each.from_at)
@@ -576,6 +582,7 @@ class ServiceBackend:
         """
         if self.scheduler.watches:
             return await self.of_slurm.what_if(asked, user)
+        asked = asked.model_copy(update={"submit": await self.submissions.prepared(asked.submit, user)})
         self.submissions.check_uploads(asked.submit)
         if (policy := asked.policy) is not None:
             if policy.startswith(PREFIX):

@@ -103,7 +103,7 @@ class Submissions:
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """A job's promise if submitted now. Raises Refused."""
         check_names([spec])
-        (spec,) = await self._filtered([spec], user)
+        (spec,) = await self.prepared([spec], user)
         self.check_uploads([spec])
         await self._check_launchable([spec], user)
         promise = await self.promises.ask(spec, user)
@@ -128,7 +128,7 @@ class Submissions:
 
     async def _take(self, specs: Sequence[JobSpec], user: str, key: str | None) -> _Taken:
         """Accept all of the jobs, or none."""
-        asked, specs = specs, await self._filtered(specs, user)
+        asked, specs = specs, await self.prepared(specs, user)
         self.check_uploads(specs)
         await self._check_launchable(specs, user)
         options = await self._options(specs, user)
@@ -143,9 +143,16 @@ class Submissions:
         )
         return _Taken(taken, newcomers, specs)
 
-    async def _filtered(self, specs: Sequence[JobSpec], user: str) -> Sequence[JobSpec]:
-        """The jobs as the operator's filter leaves them. Raises Refused."""
-        return specs if self.filter is None else await self.filter.of(specs, user)
+    async def prepared(self, specs: Sequence[JobSpec], user: str) -> list[JobSpec]:
+        """The jobs as the operator's filter leaves them, in their queues. Raises Refused."""
+        found = specs if self.filter is None else await self.filter.of(specs, user)
+        placed: list[JobSpec] = []
+        for place, spec in enumerate(found):
+            try:
+                placed.append(self.scheduler.queues.placed(spec))
+            except Refused as error:
+                raise error.among(len(specs), place) from None
+        return placed
 
     async def _promised(self, taken: _Taken, user: str) -> list[Submitted]:
         """The promises to accepted jobs; they stay accepted even if nothing can be promised now."""

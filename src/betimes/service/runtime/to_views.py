@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+from betimes.cluster.labels import labels_of, suits
 from betimes.cluster.resources import PER_UNIT
 from betimes.service.access.auth import KeptToken
 from betimes.service.executors.log_files import lost_bytes
@@ -40,6 +41,7 @@ from betimes.service.views.models import (
     NodeView,
     PlaceView,
     PreemptionView,
+    QueueView,
     Quote,
     Reason,
     RunView,
@@ -210,6 +212,20 @@ def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
 def maintenance_view(window: Maintenance, scheduler: Scheduler) -> MaintenanceView:
     """A window, with the jobs that run into it."""
     return MaintenanceView(**asdict(window), running=scheduler.maintenance.may_be_hit(window))
+
+
+def queue_views(scheduler: Scheduler) -> list[QueueView]:
+    """The queues, with their nodes and the numbers of their jobs."""
+    ledger, found = scheduler.ledger, list[QueueView]()
+    jobs = [job for job in ledger.jobs.values() if job.set_id is None]
+    for queue in scheduler.settings.queues:
+        required = labels_of(queue.require)
+        mine = Counter(job.status in WAITING for job in jobs if job.spec.queue == queue.name)
+        nodes = [name for name, node in ledger.nodes.items() if suits(node.labels, required)]
+        fields = {**queue.model_dump(), "time_limit_s": queue.time_limit_s}
+        del fields["default_time_s"]
+        found.append(QueueView(**fields, nodes=nodes, waiting_jobs=mine[True], running_jobs=mine[False]))
+    return found
 
 
 TELLING = ("stopping", "ended", "launched", "work-lost")

@@ -15,6 +15,7 @@ from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.job import Job, spec_text
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.policy_engine import WATCHES, PolicyEngine
+from betimes.service.scheduling.queues import Queues
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.job_changes import ALWAYS, RUNNING, UNFORESEEN, JobChanges
 from betimes.service.spec.job_spec import JobSpec, parse_after, split_after
@@ -24,6 +25,8 @@ STATED = (*LEARNT, "estimate")
 """Bases of beliefs that follow a job's estimate, its time limit, or jobs like it, and not the run itself."""
 RESTATING = {"estimate_s", "time_limit_s", "min_units", "max_units"}
 """Fields on which the work of a job rests."""
+LIMITED = {"time_limit_s", "priority"}
+"""Fields of a job that runs which its queue limits."""
 
 
 class Edits:
@@ -35,10 +38,11 @@ class Edits:
         engine: PolicyEngine,
         jobs: Jobs,
         admission: Admission,
+        queues: Queues,
         renewal: EngineRenewal,
     ) -> None:
         self._state, self._engine = state, engine
-        self._jobs, self._admission, self._renewal = jobs, admission, renewal
+        self._jobs, self._admission, self._queues, self._renewal = jobs, admission, queues, renewal
         # Jobs with another estimate since the last decision, and the cause.
         self._restated: dict[int, str] = {}
         self._renews = False
@@ -50,6 +54,7 @@ class Edits:
         job = self._state.live_job(number, "changed")
         self._check_state(job, changes)
         spec = changes.changed(job.spec)
+        self._queues.check_stays(spec)
         run = job.run
         if spec.time_limit_s is not None and run is not None and run.started_at is not None:
             ran_s = run.ran_s(self._state.now_at)
@@ -64,6 +69,8 @@ class Edits:
             self._admission.check(spec, job.user)
         elif run is None and not RESTATING.isdisjoint(changes.given):
             self._admission.refuse(spec, job.user)
+        elif not LIMITED.isdisjoint(changes.given):
+            self._queues.refuses(spec, job.user)
         return spec
 
     def edit(self, numbers: Iterable[int], changes: JobChanges, user: str) -> None:

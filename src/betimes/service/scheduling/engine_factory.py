@@ -39,6 +39,7 @@ from betimes.service.machines.budgets import Budgets, FleetLimits
 from betimes.service.scheduling.job import SPECULATED, Job, held_by
 from betimes.service.scheduling.node import BOOTING, UP, Node
 from betimes.service.spec.job_spec import Curve, JobSpec
+from betimes.service.spec.queues import Queue
 from betimes.twin.account import Account
 from betimes.twin.nodes.renting import CHOICES
 
@@ -130,6 +131,7 @@ class Settings:
     quota: int | None = None  # of these at once; null: any number
     plans_aside: bool = False  # planners answer in a thread, in a later turn, and not at the instant itself
     resources: dict[str, int] = field(default_factory=dict[str, int])  # that are counted, besides machines
+    queues: tuple[Queue, ...] = ()
     budgets: Budgets = field(default_factory=Budgets)
     fleet: FleetLimits = field(default_factory=FleetLimits)
     observation: Observation | None = None  # what is decided elsewhere, and watched here

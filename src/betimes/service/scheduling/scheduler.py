@@ -41,6 +41,7 @@ from betimes.service.scheduling.observed import ObservedJobs
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.promises import Forecast, cost_usd
+from betimes.service.scheduling.queues import Queues
 from betimes.service.scheduling.reasons import by_user
 from betimes.service.scheduling.reports import ReportHandling
 from betimes.service.scheduling.runs import Runs
@@ -103,7 +104,8 @@ class Scheduler:
         arrays = self.arrays = LargeArrays(state, self.jobs)
         self.users = Users(state)
         self.admission = Admission(state, engine, self.jobs, arrays, self.users, self._refuse)
-        self.edits = Edits(state, engine, self.jobs, self.admission, self.policy)
+        self.queues = Queues(settings)
+        self.edits = Edits(state, engine, self.jobs, self.admission, self.queues, self.policy)
         self.reports = ReportHandling(state, engine, self.jobs, runs, sets, self.policy)
         self.observed = ObservedJobs(state, engine, self.jobs, runs, self.reports)
         self.nodes = Nodes(state, engine, self.jobs, runs, sets, self.policy)
@@ -119,6 +121,7 @@ class Scheduler:
             self.promises,  # before anything else changes
             arrays,
             self.users,
+            self.queues,
             self.observed,
             Dependencies(state),
             Delays(state, self.jobs),

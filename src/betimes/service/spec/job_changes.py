@@ -15,6 +15,7 @@ from betimes.service.spec.job_spec import (
     After,
     JobSpec,
     Label,
+    Priority,
     Seconds,
     Text,
 )
@@ -38,7 +39,7 @@ class JobChanges(BaseModel):
 
     name: Label | None = None
     labels: dict[Label, Text] | None = Field(default=None, max_length=100)  # beside those that it has
-    priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000), WHOLE] | None = None
+    priority: Priority | None = None
     estimate_s: Seconds | None = None  # of the run on max_units
     time_limit_s: Seconds | None = None  # of a run that goes on: from its start
     min_units: _Units | None = None

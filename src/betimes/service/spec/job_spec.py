@@ -87,6 +87,8 @@ Label = Annotated[Text, Field(min_length=1, max_length=200)]
 Family = Annotated[Label, in_schema(pattern=r"^[^\x00-\x1f\x7f]+$")]
 Workload = Annotated[Label, in_schema(pattern=_WORKLOAD), AfterValidator(_workload)]
 Folder = Annotated[Text, in_schema(pattern=r"^/[^\x00]*$")]
+QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*$", max_length=64)]
+Priority = Annotated[int, Field(ge=-1_000_000, le=1_000_000), WHOLE]
 ResourceName = Annotated[str, Field(pattern=RESOURCE, max_length=100)]
 FileName = Annotated[Text, Field(min_length=1, max_length=4096)]
 Sha256 = Annotated[str, in_schema(pattern=SHA256)]
@@ -252,7 +254,7 @@ class JobSpec(BaseModel):
     qos: Literal["trial", "best-effort"] = "best-effort"
     rent: Literal["auto", "never", "now"] = "auto"
     """A machine of its own: as the policy has it, never, or at once."""
-    priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000), WHOLE] = 0
+    priority: Priority = 0
     grace_s: float = Field(default=30.0, ge=0, le=86_400, allow_inf_nan=False)
     estimate_s: Seconds | None = None  # of the run on max_units
     steps: Annotated[int, Field(ge=1, le=MOST_STEPS), WHOLE] | None = None
@@ -280,6 +282,8 @@ class JobSpec(BaseModel):
     """About what its user gets mail; of an array one about all of it, with ARRAY_TASKS one about each element."""
     mail_user: Annotated[str, in_schema(pattern=ADDRESS), AfterValidator(checked_address)] | None = None
     """The address, instead of its user's."""
+    queue: QueueName | None = None
+    """Of the service's queues; by default that of its label partition, else the default one."""
     labels: dict[Label, Text] = Field(default_factory=dict, max_length=100)
     resources: dict[ResourceName, Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE]] = Field(
         default_factory=dict, max_length=100

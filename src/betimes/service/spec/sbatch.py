@@ -42,7 +42,7 @@ SWITCHES = frozenset(
 )  # fmt: skip
 MAY_HAVE_VALUE = frozenset({"exclusive", "get-user-env", "nice", "no-kill", "propagate"})
 LABELS = ("partition", "account", "qos", "wckey", "comment", "reservation")
-"""Kept as labels of the job, to find it by; nothing else follows from them."""
+"""Kept as labels of the job, to find it by; a service with queues takes the partition for one of them."""
 HARMLESS = frozenset(
     {"acctg-freq", "contiguous", "core-spec", "cores-per-socket", "cpu-bind", "cpu-freq", "delay-boot", "distribution",
      "extra-node-info", "get-user-env", "gpu-bind", "gpu-freq", "gres-flags", "hint", "ignore-pbs",

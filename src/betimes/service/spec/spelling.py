@@ -128,6 +128,8 @@ class Spelling(NamedTuple):
     read: Callable[[str], float | tuple[int, int]]
 
 
+PARTITION = "partition"
+"""The label with the name of a job's queue: lists and Slurm's commands find and show it by that."""
 RESOURCE = "^[A-Za-z][A-Za-z0-9_.-]*$"
 """The name of something that the service counts."""
 

@@ -176,6 +176,7 @@ def _engine_settings(config: ServiceConfig) -> Settings:
         level=config.level,
         budgets=config.budget,
         resources=config.resources,
+        queues=config.queues,
         fleet=FleetLimits(config.most_machines, config.longest_lease_s),
         plans_aside=config.arrivals is None,  # a replay has the same result each time
         observation=Observation() if config.slurm else None,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from betimes.service.runtime.mail import MailSettings
     from betimes.service.runtime.replay import Arrivals
     from betimes.service.runtime.service_backend import ServiceBackend
+    from betimes.service.spec.queues import Queue
 
 FILE = "config.toml"  # in the state directory
 PREFIX = "BETIMES_UP_"
@@ -212,6 +213,12 @@ def _some_seconds(value: Any) -> float:
 
 def _bytes(value: Any) -> int:
     return round(parse_gib(_written(value)) * 2**30)
+
+
+def _queues(value: Any) -> tuple[Queue, ...]:
+    from betimes.service.spec.queues import parse_queues
+
+    return parse_queues(value)
 
 
 def _written(value: Any) -> str:
@@ -696,6 +703,17 @@ class ServiceConfig:
             "TIME",
         ),
     )
+    queues: tuple[Queue, ...] = field(
+        default=(),
+        metadata=_setting(
+            "queues",
+            "Queues, which Slurm calls partitions: a file of tables [[queues]] with name, default, require, "
+            "default_time, longest_time, most_cpu, most_gpu, users and priority; in a file of settings the tables "
+            "themselves. By default none.",
+            _queues,
+            "FILE.toml",
+        ),
+    )
     resources: dict[str, int] = field(
         default_factory=dict[str, int],
         metadata=_setting(
@@ -722,6 +740,7 @@ class ServiceConfig:
     def __post_init__(self) -> None:
         others = {"--ray": self.ray, "--fleet": self.fleet, "--cluster": self.cluster, "--nodes": self.nodes}
         others |= {"--cloud": self.cloud, "--policy": self.policy, "--replay": self.arrivals}
+        others |= {"--queues": self.queues or None}
         other = next((option for option, given in others.items() if given is not None), None)
         if self.slurm and other is not None:
             raise InputError(f"--slurm: Slurm decides, and has the nodes; leave out {other}")
@@ -848,6 +867,8 @@ def _take(
             f"{where}: no such setting{_near(name, (each.name for each in SETTINGS.values()))}; "
             "`betimes service config` lists all"
         )
+    if name == "queues" and isinstance(written, str):
+        written = str((folder / Path(written).expanduser()).absolute())
     try:
         value = SETTINGS[at].parse(written)
     except ValueError as error:

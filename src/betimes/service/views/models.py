@@ -413,6 +413,23 @@ class JobStory(View):
     """Seconds its quote was off by, once it has finished: truth less promise."""
 
 
+class QueueView(View):
+    """A queue: a set of nodes, and the defaults and limits of its jobs; null: no limit."""
+
+    name: str
+    default: bool = False  # of jobs that name none
+    require: dict[str, str] = {}  # labels of its nodes
+    nodes: list[str] = []  # that have these now
+    time_limit_s: float | None = None  # of its jobs that have none
+    longest_time_s: float | None = None
+    most_cpu: float | None = None  # of a job
+    most_gpu: float | None = None
+    users: list[str] = []  # who may; empty: everyone
+    priority: int | None = None  # of its jobs, which they may lower
+    running_jobs: int = 0
+    waiting_jobs: int = 0
+
+
 class MaintenanceView(View):
     """A window in which no job starts on some nodes; before it only those that are over by then."""
 

@@ -215,6 +215,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("memory", _memory_limit(story)),
         ("curve", str(spec.curve) if isinstance(spec.curve, str) and spec.max_units > 1 else ""),
         ("class", spec.qos),
+        ("queue", spec.queue or ""),
         ("priority", f"{spec.priority}" if spec.priority else ""),
         ("estimate", length(estimate_s).strip("-")),
         ("limit", length(spec.time_limit_s) if spec.time_limit_s is not None else ""),

@@ -153,6 +153,10 @@ OPTIONS: dict[str, Any] = {
     "mail_user": _option(
         str, "--mail-user", "ADDRESS", "Where that mail goes; by default to your name at the service's domain."
     ),
+    "queue": _option(
+        str, "--queue", "NAME", "One of the service's queues (`betimes queues`), which Slurm calls partitions. By "
+        "default that with the star."
+    ),
     "labels": _option(list[str], "--label", "K=V", "A label, to find it by. Repeatable."),
     "resources": _option(
         list[str], "--resource", "NAME[=N]", "So many of what the service counts besides machines, as licences "

@@ -11,6 +11,7 @@ from betimes.cli.render.tables import Column
 from betimes.cli.verbs import Json, Option, Output, State
 from betimes.errors import InputError
 from betimes.printing import report
+from betimes.service.spec.spelling import PARTITION
 
 if TYPE_CHECKING:
     from betimes.client.calls import Conditions
@@ -58,6 +59,9 @@ Label = Annotated[
     list[str] | None,
     Option("--label", metavar="K=V", help="Those with this label; repeatable: with all.", show_default=False),
 ]
+Queue = Annotated[
+    str | None, Option("--queue", metavar="NAME", help="Those in this queue.", show_default=False)
+]
 Array = Annotated[
     int | None,
     Option(
@@ -81,6 +85,7 @@ def jobs(
     status: Status = None,
     user: User = None,
     name: Name = None,
+    queue: Queue = None,
     label: Label = None,
     array: Array = None,
     everything: All = False,
@@ -97,7 +102,8 @@ def jobs(
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import say, show
 
-    wanted = job_filter(status, user, name, label, array, everything)
+    labels = [*(label or ()), *([f"{PARTITION}={queue}"] if queue is not None else [])]
+    wanted = job_filter(status, user, name, labels, array, everything)
     wanted["intervals"] = True
     if watch:
         if as_json:

@@ -10,7 +10,7 @@ from betimes.service.api import examples
 from betimes.service.api.bodies import Sent
 from betimes.service.api.context import Here, Operator, Viewer
 from betimes.service.api.document import PREFIX, NodeName, failing
-from betimes.service.api.models import MaintenanceList, NodeList, PolicyChoice
+from betimes.service.api.models import MaintenanceList, NodeList, PolicyChoice, QueueList
 from betimes.service.views.models import (
     FleetPlanView,
     FleetView,
@@ -101,6 +101,17 @@ async def undrain_node(name: NodeName, here: Here, user: Operator) -> NodeView:
 async def heartbeat(name: NodeName, here: Here, _: Operator) -> Lease:
     """The next must come before the lease ends, or else the node is lost and its jobs are requeued."""
     return await here.backend.heartbeat(name)
+
+
+@router.get(
+    "/queues",
+    summary="List queues",
+    operation_id="list_queues",
+    responses={200: examples.shown(examples.QUEUE_LIST, "Every queue."), **failing(401, 403, 503)},
+)
+async def list_queues(here: Here, _: Viewer) -> QueueList:
+    """Sets of nodes, with the defaults and limits of the jobs that go there; Slurm calls them partitions."""
+    return QueueList(queues=await here.backend.queues())
 
 
 @router.get(

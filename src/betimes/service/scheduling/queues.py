@@ -1,0 +1,93 @@
+"""Queues: the defaults that they give to jobs, and the jobs that they do not take."""
+
+from __future__ import annotations
+
+from betimes.cluster.labels import as_texts
+from betimes.cluster.resources import PER_UNIT
+from betimes.errors import Conflict, Refused
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.part import Part
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.queues import Queue
+from betimes.service.spec.spelling import PARTITION
+from betimes.units import humanise_s
+
+
+class Queues(Part):
+    """The queues of the operator's settings. Once a job is placed, its own fields have all that its queue decides.
+
+    So policies, play-outs and promises need not know queues, and a job keeps its place when the settings change.
+    """
+
+    name = "queues"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def placed(self, spec: JobSpec) -> JobSpec:
+        """The job with what its queue gives it; placed again it stays the same. Raises Refused."""
+        queues = self._settings.queues
+        name = spec.queue or (spec.labels.get(PARTITION) if queues else None)
+        queue = self._of(name) if name is not None else next((each for each in queues if each.default), None)
+        if name is not None and queue is None:
+            known = ", ".join(each.name for each in queues)
+            has = f"the queues are {known}" if queues else "this service has no queues"
+            raise Refused(f"there is no queue {name[:64]!r}; {has}", "queue")
+        if queue is None:
+            return spec
+        require = {**spec.require, **queue.require}
+        if require != {**require, **spec.require}:
+            labels = " and ".join(as_texts(tuple(queue.require.items())))
+            raise Refused(
+                f"the nodes of queue {queue.name} have {labels}; require another, or leave it out", "require"
+            )
+        env = spec.env
+        if "SLURM_JOB_PARTITION" in env:
+            env = {**env, "SLURM_JOB_PARTITION": queue.name}
+        return spec.model_copy(
+            update={
+                "queue": queue.name,
+                "labels": {**spec.labels, PARTITION: queue.name},
+                "require": require,
+                "time_limit_s": queue.time_limit_s if spec.time_limit_s is None else spec.time_limit_s,
+                "priority": spec.priority or queue.priority or 0,
+                "env": env,
+            }
+        )
+
+    def refuses(self, spec: JobSpec, user: str) -> None:
+        """A job that its queue does not take: whose it is, how long, how wide or how urgent."""
+        queue = None if spec.queue is None else self._of(spec.queue)
+        if queue is None:  # the settings have changed since it was taken
+            return
+        if queue.users and user not in queue.users:
+            raise Refused(f"queue {queue.name} is not for {user}", "queue")
+        longest_s = queue.longest_time_s
+        if longest_s is not None and (spec.time_limit_s is None or spec.time_limit_s > longest_s):
+            raise Refused(
+                f"jobs of queue {queue.name} may run for {humanise_s(longest_s)} at most", "time_limit_s"
+            )
+        for field, most, at, what in (
+            ("cpu", queue.most_cpu, 1, "cores"),
+            ("gpu", queue.most_gpu, 0, "GPUs"),
+        ):
+            has = spec.max_units * spec.unit.most[at] / PER_UNIT[at]
+            if most is not None and has > most:
+                raise Refused(
+                    f"a job of queue {queue.name} may have {most:g} {what} at most, and this one asks for {has:g}",
+                    field,
+                )
+        if queue.priority is not None and spec.priority > queue.priority:
+            raise Refused(
+                f"jobs of queue {queue.name} may have priority {queue.priority} at most", "priority"
+            )
+
+    def check_stays(self, spec: JobSpec) -> None:
+        """Raise Conflict for a changed job that is to be in another queue than it is in."""
+        if spec.queue is not None and spec.labels.get(PARTITION) != spec.queue:
+            raise Conflict(
+                f"a job stays in its queue ({spec.queue}); cancel it, and submit it to another one (--queue NAME)"
+            )
+
+    def _of(self, name: str) -> Queue | None:
+        return next((each for each in self._settings.queues if each.name == name), None)
