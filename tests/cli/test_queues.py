@@ -17,12 +17,12 @@ QUEUES = (
         "default": True,
         "require": ["tier=batch"],
         "default_time": "10m",
-        "longest_time": "1d",
+        "max_time": "1d",
     },
     {
         "name": "debug",
         "require": ["tier=debug"],
-        "longest_time": "1h",
+        "max_time": "1h",
         "users": ["ada", "bob"],
         "priority": 50,
     },
@@ -99,5 +99,5 @@ def test_jobs_that_name_no_queue_are_in_one_of_all_nodes_where_none_is_the_defau
 
 def test_the_settings_are_shown_as_a_file_of_settings(betimes: Call, tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text('[[queues]]\nname = "debug"\nrequire = {tier = "debug"}\n')
-    shown = betimes("config", "--state", str(tmp_path)).out
+    shown = betimes("service", "config", "--service", str(tmp_path)).out
     assert tomllib.loads(shown)["queues"] == [{"name": "debug", "require": {"tier": "debug"}}]

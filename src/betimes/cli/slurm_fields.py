@@ -190,7 +190,7 @@ StateCompact t STATE state N/A
 StateLong T STATE long_state N/A
 StateComplete . STATECOMPLETE long_state N/A
 Threads Z THREADS - 1
-Time l TIMELIMIT longest_time infinite
+Time l TIMELIMIT max_time infinite
 TimeStamp H TIMESTAMP reason_at Unknown
 User u USER reason_user Unknown
 UserLong U USER reason_user Unknown

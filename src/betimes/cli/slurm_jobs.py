@@ -111,7 +111,7 @@ class Partition:
         self.names = {node.name for node in nodes} if view is None else set(view.nodes)
         self.nodes = [node for node in nodes if node.name in self.names]
         self.default_s, self.longest_s = (
-            (None, None) if view is None else (view.time_limit_s, view.longest_time_s)
+            (None, None) if view is None else (view.time_limit_s, view.max_time_s)
         )
         self.users, self.priority = ([], None) if view is None else (view.users, view.priority)
 

@@ -328,7 +328,7 @@ def features(node: Any) -> str:
 
 OF_QUEUE: dict[str, Callable[[Group], str]] = {
     "default_time": lambda found: _long_span(found.partition.default_s),
-    "longest_time": lambda found: _long_span(found.partition.longest_s),
+    "max_time": lambda found: _long_span(found.partition.longest_s),
     "partition": lambda found: found.partition.name,
     "partition_marked": lambda found: f"{found.partition.name}{'*' * found.partition.is_default}",
     "priority": lambda found: "" if found.partition.priority is None else str(found.partition.priority),

@@ -356,6 +356,11 @@ def test_users_are_added_changed_and_given_tokens(betimes: Call, live: Backgroun
     assert {name: most for name, most in changed["limits"].items() if most} == {
         "max_memory_gib": 64.0, "max_usd_per_day": 2.5,
     }  # fmt: skip
+    each = ("--max-time", "4h", "--default-time", "30m", "--max-array", "100", "--max-memory", "none")
+    changed = betimes("users", "set", "eve", *each, "--json").json()
+    assert {name: most for name, most in changed["limits"].items() if most} == {
+        "max_usd_per_day": 2.5, "max_time_s": 14_400.0, "default_time_s": 1800.0, "max_array": 100,
+    }  # fmt: skip
     assert "user, disabled" in betimes("users", "disable", "eve").out
     assert (
         betimes("users", "set", "eve", "--enable", "--role", "viewer", "--json").json()["disabled"] is False
@@ -375,6 +380,7 @@ BAD_USERS: list[tuple[list[str], str]] = [
     (["add", "eve"], "there is a user eve already"),
     (["add", "tom", "--weight", "0"], "--weight: 0 is too small; give 0.001 or more"),
     (["add", "tom", "--max-units", "x"], "--max-units: expected a number or none, not 'x'"),
+    (["add", "tom", "--max-time", "soon"], "--max-time: 'soon'"),
     (["add", "tom", "--max-memory", "4GB"], "--max-memory: '4GB' does not say whether"),
     (["add", "tom", "--max-running-jobs", "0"], "--max-running-jobs: 0 is too small; give 1 or more"),
     (["token", "tom"], "there is no user 'tom'"),

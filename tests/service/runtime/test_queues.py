@@ -23,13 +23,13 @@ BATCH = {
     "default": True,
     "require": {"tier": "batch"},
     "default_time": "10m",
-    "longest_time": "1h",
+    "max_time": "1h",
 }
 DEBUG = {
     "name": "debug",
     "require": ["tier=debug"],
-    "longest_time": 60,
-    "most_cpu": 2,
+    "max_time": 60,
+    "max_cpu": 2,
     "users": ["tester"],
     "priority": 50,
 }
@@ -155,6 +155,39 @@ def test_a_queue_is_for_those_whom_it_names_and_a_service_without_queues_has_non
         assert service.job(job).job.labels == {"partition": "long"}, "as before there were queues"
 
 
+def test_users_have_defaults_and_limits_of_time_and_arrays_beside_those_of_queues() -> None:
+    with serving({**BATCH, "max_array": 5}, DEBUG) as service:
+        service.add_user("tester", limits={"default_time_s": 300.0, "max_time_s": 900.0, "max_array": 3})
+        longest = service.submit(command=["x"], array="1-3", time_limit_s=900.0)
+        usual = service.submit(command=["x"])
+        quick = service.submit(command=["x"], queue="debug")
+        limits = [service.job(one.job_id).spec for one in (longest, usual, quick)]
+        assert [spec.time_limit_s for spec in limits if spec] == [900.0, 300.0, 60.0], (
+            "the shortest that is known"
+        )
+        refused: list[tuple[dict[str, Any], str]] = [
+            ({"time_limit_s": 901.0}, "time_limit_s: jobs of tester may run for 15 min at most"),
+            ({"array": "1-4"}, "array: arrays of tester may have 3 elements at most, and this one has 4"),
+            (
+                {"array": "1-6"},
+                "array: arrays of queue batch may have 5 elements at most, and this one has 6",
+            ),
+        ]
+        for asked, said in refused:
+            with pytest.raises(Refused, match=f"^{re.escape(said)}"):
+                service.submit(command=["x"], **asked)
+        with pytest.raises(Refused, match="jobs of tester may run for 15 min at most"):
+            service.edit([usual.job_id], time_limit_s=1000.0)
+        service.change_user("tester", limits={"max_time_s": None})
+        service.edit([usual.job_id], time_limit_s=1000.0)
+    with serving() as service:
+        service.add_user("tester", limits={"max_time_s": 900.0})
+        job = service.submit(command=["x"]).job_id
+        spec = service.job(job).spec
+        assert spec is not None
+        assert spec.time_limit_s == 900.0, "without queues, too"
+
+
 def test_changes_keep_to_the_queue_waiting_or_running() -> None:
     with serving(BATCH, DEBUG) as service:
         runs, _, waits = (service.submit(command=["x"], cpu=2, queue="debug").job_id for _ in range(3))
@@ -179,11 +212,11 @@ def test_a_job_that_is_submitted_again_stays_as_it_is() -> None:
 
 
 def test_tables_in_a_file_of_settings_and_in_one_of_their_own(tmp_path: Path) -> None:
-    text = '[[queues]]\nname = "debug"\nrequire = ["tier=debug"]\nlongest_time = "1h"\n'
+    text = '[[queues]]\nname = "debug"\nrequire = ["tier=debug"]\nmax_time = "1h"\n'
     (tmp_path / "queues.toml").write_text(text)
     (tmp_path / "config.toml").write_text('policy = "nodes:fifo"\n' + text)
     (tmp_path / "other.toml").write_text('queues = "queues.toml"\n')
-    wanted = (Queue(name="debug", require={"tier": "debug"}, longest_time=3600.0),)
+    wanted = (Queue(name="debug", require={"tier": "debug"}, max_time=3600.0),)
     for given in (
         read_settings({"state": str(tmp_path)}, None, {}),
         read_settings({"state": str(tmp_path)}, tmp_path / "other.toml", {}),
@@ -198,10 +231,10 @@ def test_tables_in_a_file_of_settings_and_in_one_of_their_own(tmp_path: Path) ->
         ([{}], "table 1: field name: missing"),
         ([{"name": "a b"}], "queue a b: field name"),
         ([{"name": "a", "longest": "1h"}], "queue a: field longest: "),
-        ([{"name": "a", "longest_time": "soon"}], "queue a: field longest_time: "),
+        ([{"name": "a", "max_time": "soon"}], "queue a: field max_time: "),
         (
-            [{"name": "a", "longest_time": "1h", "default_time": "2h"}],
-            "queue a: default_time is more than longest_time",
+            [{"name": "a", "max_time": "1h", "default_time": "2h"}],
+            "queue a: default_time is more than max_time",
         ),
         ([{"name": "a"}, {"name": "a"}], "queue a: stands twice; leave one of them out"),
         (
@@ -231,4 +264,4 @@ def test_any_tables_are_queues_or_refused(tables: Any) -> None:
         found = parse_queues(tables)
     except ValueError:
         return
-    assert all(queue.longest_time_s is None or queue.longest_time_s > 0 for queue in found)
+    assert all(queue.max_time_s is None or queue.max_time_s > 0 for queue in found)

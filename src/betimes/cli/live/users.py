@@ -45,6 +45,12 @@ Memory = Annotated[
     str | None, _limit("--max-memory", "SIZE", "Memory of the jobs that run, together, as in 64GiB")
 ]
 Money = Annotated[str | None, _limit("--max-usd-per-day", "USD", "Money for rented machines, a day")]
+Longest = Annotated[str | None, _limit("--max-time", "TIME", "The longest time limit of a job, as in 4h")]
+Usual = Annotated[
+    str | None,
+    _limit("--default-time", "TIME", "The time limit of a job that has none; by default the longest"),
+]
+Elements = Annotated[str | None, _limit("--max-array", "N", "Elements of an array")]
 
 _LIMITS = {
     "max_running_jobs": "--max-running-jobs",
@@ -52,6 +58,9 @@ _LIMITS = {
     "max_units": "--max-units",
     "max_memory_gib": "--max-memory",
     "max_usd_per_day": "--max-usd-per-day",
+    "max_time_s": "--max-time",
+    "default_time_s": "--default-time",
+    "max_array": "--max-array",
 }
 _COLUMNS = (
     Column("User", flexible=True),
@@ -61,6 +70,8 @@ _COLUMNS = (
     Column("Queued", rank=3, right=True),
     Column("Units", rank=2, right=True),
     Column("Memory", rank=4, right=True),
+    Column("Longest", rank=5, right=True),
+    Column("Array", rank=6, right=True),
     Column("Today", rank=4, right=True),
     Column("This month", rank=5, right=True),
 )
@@ -96,11 +107,14 @@ def add(
     units: Units = None,
     memory: Memory = None,
     usd: Money = None,
+    longest: Longest = None,
+    usual: Usual = None,
+    elements: Elements = None,
     state: State = None,
     as_json: Json = False,
 ) -> None:
     """Add a user, by default of the role `user` and the weight 1, without limits."""
-    limits = _limits(running, queued, units, memory, usd)
+    limits = _limits(running, queued, units, memory, usd, longest, usual, elements)
     fields = _given(role=role, weight=weight, limits=_given(**limits) or None)
     _do(state, as_json, lambda service: service.add_user(name, **fields))
 
@@ -114,6 +128,9 @@ def change(
     units: Units = None,
     memory: Memory = None,
     usd: Money = None,
+    longest: Longest = None,
+    usual: Usual = None,
+    elements: Elements = None,
     enable: Annotated[
         bool, Option("--enable", help="Let a disabled user in again, with the tokens that are still good.")
     ] = False,
@@ -124,7 +141,7 @@ def change(
     changes = _given(
         role=role,
         weight=weight,
-        limits=_limits(running, queued, units, memory, usd) or None,
+        limits=_limits(running, queued, units, memory, usd, longest, usual, elements) or None,
         disabled=False if enable else None,
     )
     if not changes:
@@ -202,14 +219,12 @@ def revoke(
         _print_tokens(service.revoke_token(name, token_name), as_json)
 
 
-def _limits(
-    running: str | None, queued: str | None, units: str | None, memory: str | None, usd: str | None
-) -> dict[str, float | None]:
-    """The limits that were given; None: to be removed. Raises InputError."""
-    from betimes.units import parse_gib
+def _limits(*texts: str | None) -> dict[str, float | None]:
+    """The limits that were given, in the order of `_LIMITS`; None: to be removed. Raises InputError."""
+    from betimes.units import parse_duration, parse_gib
 
-    kinds: tuple[Callable[[str], float], ...] = (int, int, int, parse_gib, float)
-    texts = (running, queued, units, memory, usd)
+    kinds: tuple[Callable[[str], float], ...]
+    kinds = (int, int, int, parse_gib, float, parse_duration, parse_duration, int)
     found: dict[str, float | None] = {}
     for (name, flag), text, kind in zip(_LIMITS.items(), texts, kinds, strict=True):
         if text is None:
@@ -217,7 +232,11 @@ def _limits(
         try:
             found[name] = None if text == "none" else kind(text)
         except ValueError as error:
-            why = str(error) if kind is parse_gib else f"expected a number or none, not {text!r}"
+            why = (
+                str(error)
+                if kind in (parse_gib, parse_duration)
+                else f"expected a number or none, not {text!r}"
+            )
             raise InputError(f"{flag}: {why}") from None
     return found
 
@@ -245,7 +264,7 @@ def _do(state: str | None, as_json: bool, act: Callable[[PlainClient], UserView]
 def _print(found: Sequence[UserView], as_json: bool, *, wide: bool = False, alone: bool = False) -> None:
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import say, show
-    from betimes.units import gib
+    from betimes.units import gib, length
 
     if as_json:
         print_json(found[0] if alone else found)
@@ -273,6 +292,8 @@ def _print(found: Sequence[UserView], as_json: bool, *, wide: bool = False, alon
                     gib(held.memory_gib),
                     None if limits.max_memory_gib is None else gib(limits.max_memory_gib),
                 ),
+                "" if limits.max_time_s is None else length(limits.max_time_s),
+                "" if limits.max_array is None else f"{limits.max_array:,}",
                 *(_spent(user, period) for period in ("day", "month")),
             ]
         )

@@ -135,7 +135,7 @@ MAINTENANCE = MaintenanceView(
     number=1, from_at=_NOON + 21_600, to_at=_NOON + 28_800, nodes=["here"], reason="disks", user="ada", running=[40],
 )  # fmt: skip
 _QUEUE = QueueView(
-    name="debug", require={"tier": "debug"}, nodes=["here"], time_limit_s=900, longest_time_s=3600, most_cpu=8,
+    name="debug", require={"tier": "debug"}, nodes=["here"], time_limit_s=900, max_time_s=3600, max_cpu=8,
     priority=100, running_jobs=1,
 )  # fmt: skip
 LEASE = Lease(node="gpu-3", lease_s=30, until_at=_NOON + 30)

@@ -144,12 +144,12 @@ class Submissions:
         return _Taken(taken, newcomers, specs)
 
     async def prepared(self, specs: Sequence[JobSpec], user: str) -> list[JobSpec]:
-        """The jobs as the operator's filter leaves them, in their queues. Raises Refused."""
+        """The jobs as the operator's filter leaves them, with what queues and users give them. Raises Refused."""
         found = specs if self.filter is None else await self.filter.of(specs, user)
         placed: list[JobSpec] = []
         for place, spec in enumerate(found):
             try:
-                placed.append(self.scheduler.queues.placed(spec))
+                placed.append(self.scheduler.queues.placed(spec, user))
             except Refused as error:
                 raise error.among(len(specs), place) from None
         return placed

@@ -26,6 +26,7 @@ from betimes.service.scheduling.user_budgets import is_reached
 from betimes.service.scheduling.users import WAITING, held_now
 from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.scheduling.windows import Maintenance
+from betimes.service.spec.job_limits import default_limit_s
 from betimes.service.spec.job_spec import hook_host
 from betimes.service.spec.users import User
 from betimes.service.store.batch import Row
@@ -222,7 +223,7 @@ def queue_views(scheduler: Scheduler) -> list[QueueView]:
         required = labels_of(queue.require)
         mine = Counter(job.status in WAITING for job in jobs if job.spec.queue == queue.name)
         nodes = [name for name, node in ledger.nodes.items() if suits(node.labels, required)]
-        fields = {**queue.model_dump(), "time_limit_s": queue.time_limit_s}
+        fields = {**queue.model_dump(), "time_limit_s": default_limit_s([queue])}
         del fields["default_time_s"]
         found.append(QueueView(**fields, nodes=nodes, waiting_jobs=mine[True], running_jobs=mine[False]))
     return found

@@ -7,10 +7,11 @@ from betimes.cluster.resources import PER_UNIT
 from betimes.errors import Conflict, Refused
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.part import Part
+from betimes.service.scheduling.state import SchedulerState
+from betimes.service.spec.job_limits import JobLimits, default_limit_s
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.queues import Queue
 from betimes.service.spec.spelling import PARTITION
-from betimes.units import humanise_s
 
 
 class Queues(Part):
@@ -21,11 +22,11 @@ class Queues(Part):
 
     name = "queues"
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, state: SchedulerState, settings: Settings) -> None:
+        self._state, self._settings = state, settings
 
-    def placed(self, spec: JobSpec) -> JobSpec:
-        """The job with what its queue gives it; placed again it stays the same. Raises Refused."""
+    def placed(self, spec: JobSpec, user: str) -> JobSpec:
+        """The job with what its queue and user give it; placed again it stays the same. Raises Refused."""
         queues = self._settings.queues
         name = spec.queue or (spec.labels.get(PARTITION) if queues else None)
         queue = self._of(name) if name is not None else next((each for each in queues if each.default), None)
@@ -33,6 +34,9 @@ class Queues(Part):
             known = ", ".join(each.name for each in queues)
             has = f"the queues are {known}" if queues else "this service has no queues"
             raise Refused(f"there is no queue {name[:64]!r}; {has}", "queue")
+        if spec.time_limit_s is None:
+            limit_s = default_limit_s(limits for _, limits in self._limits(queue, user))
+            spec = spec.model_copy(update={"time_limit_s": limit_s})
         if queue is None:
             return spec
         require = {**spec.require, **queue.require}
@@ -49,27 +53,24 @@ class Queues(Part):
                 "queue": queue.name,
                 "labels": {**spec.labels, PARTITION: queue.name},
                 "require": require,
-                "time_limit_s": queue.time_limit_s if spec.time_limit_s is None else spec.time_limit_s,
                 "priority": spec.priority or queue.priority or 0,
                 "env": env,
             }
         )
 
     def refuses(self, spec: JobSpec, user: str) -> None:
-        """A job that its queue does not take: whose it is, how long, how wide or how urgent."""
+        """A job beyond what its queue or user may have: time, elements, width, priority, and whose it is."""
+        # The settings may have changed since it was taken.
         queue = None if spec.queue is None else self._of(spec.queue)
-        if queue is None:  # the settings have changed since it was taken
+        for whose, limits in self._limits(queue, user):
+            limits.check(spec, whose)
+        if queue is None:
             return
         if queue.users and user not in queue.users:
             raise Refused(f"queue {queue.name} is not for {user}", "queue")
-        longest_s = queue.longest_time_s
-        if longest_s is not None and (spec.time_limit_s is None or spec.time_limit_s > longest_s):
-            raise Refused(
-                f"jobs of queue {queue.name} may run for {humanise_s(longest_s)} at most", "time_limit_s"
-            )
         for field, most, at, what in (
-            ("cpu", queue.most_cpu, 1, "cores"),
-            ("gpu", queue.most_gpu, 0, "GPUs"),
+            ("cpu", queue.max_cpu, 1, "cores"),
+            ("gpu", queue.max_gpu, 0, "GPUs"),
         ):
             has = spec.max_units * spec.unit.most[at] / PER_UNIT[at]
             if most is not None and has > most:
@@ -88,6 +89,13 @@ class Queues(Part):
             raise Conflict(
                 f"a job stays in its queue ({spec.queue}); cancel it, and submit it to another one (--queue NAME)"
             )
+
+    def _limits(self, queue: Queue | None, user: str) -> list[tuple[str, JobLimits]]:
+        """The limits of a job, and whose they are."""
+        found: list[tuple[str, JobLimits]] = [] if queue is None else [(f"queue {queue.name}", queue)]
+        if (known := self._state.ledger.users.get(user)) is not None:
+            found.append((user, known.limits))
+        return found
 
     def _of(self, name: str) -> Queue | None:
         return next((each for each in self._settings.queues if each.name == name), None)

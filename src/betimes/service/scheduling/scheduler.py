@@ -104,7 +104,7 @@ class Scheduler:
         arrays = self.arrays = LargeArrays(state, self.jobs)
         self.users = Users(state)
         self.admission = Admission(state, engine, self.jobs, arrays, self.users, self._refuse)
-        self.queues = Queues(settings)
+        self.queues = Queues(state, settings)
         self.edits = Edits(state, engine, self.jobs, self.admission, self.queues, self.policy)
         self.reports = ReportHandling(state, engine, self.jobs, runs, sets, self.policy)
         self.observed = ObservedJobs(state, engine, self.jobs, runs, self.reports)

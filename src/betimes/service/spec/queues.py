@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
+from betimes.service.spec.job_limits import JobLimits
 from betimes.service.spec.job_spec import MOST_SECONDS, NodeLabels, Priority, QueueName
 from betimes.service.spec.spec_errors import first_fault
 from betimes.service.spec.users import UserName
@@ -25,7 +26,7 @@ _Time = Annotated[float, BeforeValidator(_span), Field(gt=0, le=MOST_SECONDS, al
 _Amount = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 
 
-class Queue(BaseModel):
+class Queue(JobLimits):
     """A queue, as a table `[[queues]]` of the settings has it; null: no limit, and nothing is filled in."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
@@ -34,18 +35,12 @@ class Queue(BaseModel):
     default: bool = False  # of jobs that name none
     require: NodeLabels = Field(default_factory=dict)  # labels that its nodes have
     default_time_s: _Time | None = Field(default=None, alias="default_time")
-    """The time limit of jobs that have none; by default the longest."""
-    longest_time_s: _Time | None = Field(default=None, alias="longest_time")
-    most_cpu: _Amount | None = None  # of a job on all of its units
-    most_gpu: _Amount | None = None
+    max_time_s: _Time | None = Field(default=None, alias="max_time")
+    max_cpu: _Amount | None = None  # of a job on all of its units
+    max_gpu: _Amount | None = None
     users: list[UserName] = Field(default_factory=list, max_length=10_000)  # who may; none: everyone
     priority: Priority | None = None
     """The priority of its jobs, which they may lower."""
-
-    @property
-    def time_limit_s(self) -> float | None:
-        """The time limit of its jobs that have none; null: none."""
-        return self.longest_time_s if self.default_time_s is None else self.default_time_s
 
 
 _FIELDS = tuple(field.alias or name for name, field in Queue.model_fields.items())
@@ -67,8 +62,8 @@ def parse_queues(tables: Any) -> tuple[Queue, ...]:
             raise ValueError(f"{where}: {first_fault(error, _FIELDS, 'queue')}") from None
         if queue.name in found:
             raise ValueError(f"{where}: stands twice; leave one of them out")
-        if queue.longest_time_s is not None and (queue.default_time_s or 0.0) > queue.longest_time_s:
-            raise ValueError(f"{where}: default_time is more than longest_time")
+        if queue.max_time_s is not None and (queue.default_time_s or 0.0) > queue.max_time_s:
+            raise ValueError(f"{where}: default_time is more than max_time")
         found[queue.name] = queue
     if len(named := [queue.name for queue in found.values() if queue.default]) > 1:
         raise ValueError(f"queues {' and '.join(named)}: only one of them can be the default")

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from betimes.service.spec.job_limits import JobLimits
 from betimes.service.spec.job_spec import MOST_UNITS, WHOLE, in_schema
 
 Role = Literal["viewer", "user", "operator"]
@@ -28,10 +29,8 @@ UserName = Annotated[str, in_schema(pattern=USER_NAME), AfterValidator(_name)]
 _Jobs = Annotated[int, Field(ge=1, le=10**9), WHOLE]
 
 
-class UserLimits(BaseModel):
-    """Limits of what a user may have at once, and spend; null: no limit."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class UserLimits(JobLimits):
+    """Limits of what a user may have at once, and spend, and of each job; null: no limit."""
 
     max_running_jobs: _Jobs | None = None
     max_queued_jobs: _Jobs | None = None

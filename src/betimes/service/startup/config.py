@@ -708,7 +708,7 @@ class ServiceConfig:
         metadata=_setting(
             "queues",
             "Queues, which Slurm calls partitions: a file of tables [[queues]] with name, default, require, "
-            "default_time, longest_time, most_cpu, most_gpu, users and priority; in a file of settings the tables "
+            "default_time, max_time, max_cpu, max_gpu, max_array, users and priority; in a file of settings the tables "
             "themselves. By default none.",
             _queues,
             "FILE.toml",

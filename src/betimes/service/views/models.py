@@ -421,9 +421,10 @@ class QueueView(View):
     require: dict[str, str] = {}  # labels of its nodes
     nodes: list[str] = []  # that have these now
     time_limit_s: float | None = None  # of its jobs that have none
-    longest_time_s: float | None = None
-    most_cpu: float | None = None  # of a job
-    most_gpu: float | None = None
+    max_time_s: float | None = None
+    max_cpu: float | None = None  # of a job
+    max_gpu: float | None = None
+    max_array: int | None = None  # elements of an array
     users: list[str] = []  # who may; empty: everyone
     priority: int | None = None  # of its jobs, which they may lower
     running_jobs: int = 0

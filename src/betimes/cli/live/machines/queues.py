@@ -44,11 +44,8 @@ def queues(output: Output = None, state: State = None, as_json: Json = False) ->
             str(len(each.nodes)),
             str(each.running_jobs),
             str(each.waiting_jobs),
-            *(
-                "" if each_s is None else length(each_s)
-                for each_s in (each.time_limit_s, each.longest_time_s)
-            ),
-            *("" if most is None else f"{most:g}" for most in (each.most_cpu, each.most_gpu, each.priority)),
+            *("" if each_s is None else length(each_s) for each_s in (each.time_limit_s, each.max_time_s)),
+            *("" if most is None else f"{most:g}" for most in (each.max_cpu, each.max_gpu, each.priority)),
             ", ".join(each.users) or "all",
             ", ".join(f"{key}={value}" for key, value in each.require.items()),
         ]
