@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from betimes.page.drawing import Axis, Stretch, bar, dots, equally_likely, lanes, usage
+import pytest
+
+from betimes.page.drawing import OPEN_LANES, Axis, Stretch, bar, dots, equally_likely, lanes, usage
 
 
 def test_marks_of_an_axis_are_at_round_instants() -> None:
@@ -70,3 +72,21 @@ def test_of_twenty_dots_two_end_before_the_low_end_and_two_after_the_high_one() 
 def test_what_was_held_is_a_share_of_each_part_of_the_axis() -> None:
     held = [(0.0, 50.0, 2.0), (40.0, 60.0, 2.0)]
     assert usage(Axis(0.0, 100.0), held, 4.0, 5) == [50.0, 50.0, 75.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "hours", "shown"),
+    [("train", 1.0, "train"), ("train-resnet50", 1.0, "train-res…"), ("train-resnet50", 0.3, "")],
+)
+def test_a_bar_has_the_part_of_a_name_that_there_is_room_for(name: str, hours: float, shown: str) -> None:
+    """An hour of fourteen is 71 pixels of 1,000: ten characters."""
+    axis = Axis(0.0, 14 * 3600.0)
+    (piece,), _ = lanes(axis, 0.0, [Stretch(0.0, hours * 3600.0, 1, "running", "1", name=name)])
+    assert piece.name == shown
+
+
+def test_an_open_row_has_more_lanes() -> None:
+    axis = Axis(0.0, 1000.0)
+    runs = [Stretch(0.0, 500.0, number, "running", f"{number}") for number in range(20)]
+    assert [piece.jobs for piece in lanes(axis, 0.0, runs)[0]] == [1] * 6 + [14]
+    assert [piece.jobs for piece in lanes(axis, 0.0, runs, most_lanes=OPEN_LANES)[0]] == [1] * 20

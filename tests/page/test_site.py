@@ -54,6 +54,8 @@ def test_a_stranger_signs_in_by_token_and_the_cookie_is_closed_to_scripts(on_pag
         wrong = await pages.stranger.post("/sign-in", data={"token": "guess"})
         assert wrong.status_code == 401
         assert "This token is unknown" in wrong.text
+        again = await pages.stranger.post("/sign-in", data={"token": "guess", "back": "queue?user=ada"})
+        assert 'name="back" value="queue?user=ada"' in again.text
         right = await pages.stranger.post("/sign-in", data={"token": pages.token, "back": "queue?user=ada"})
         assert 'url=./queue?user=ada"' in right.text
         assert all(word in right.headers["set-cookie"] for word in ("HttpOnly", "SameSite=strict"))
@@ -449,6 +451,52 @@ def test_a_job_is_quoted_while_it_is_typed_and_submitted(on_pages: OnPages) -> N
     on_pages(story)
 
 
+def test_the_options_of_daily_use_are_submitted_from_the_page(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        (first,) = await submitted(pages, {})
+        form = {
+            "kind": "command",
+            "command": "python train.py",
+            "workdir": "/",
+            "name": "train",
+            "units": "1-2",
+            "memory": "2GiB",
+            "time_limit": "2h",
+            "begin": "+1h",
+            "after": f"{first}:any",
+            "priority": "5",
+            "retries": "2",
+            "output": "train.log",
+            "labels": "team=vision\n\nrun=a=b",
+            "env": "SEED=7\n",
+            "hold": "yes",
+        }
+        taken = await pages.browser.post("/submit", data=form)
+        assert taken.status_code == 303, _text(taken)
+        spec = (await pages.service.backend.job(2)).spec
+        assert (spec.name, spec.min_units, spec.max_units, spec.memory_gib) == ("train", 1, 2, 2.0)
+        assert (spec.time_limit_s, spec.priority, spec.retries, spec.hold) == (7200.0, 5, 2, True)
+        assert (spec.after, spec.labels, spec.env) == (
+            [f"{first}:any"],
+            {"team": "vision", "run": "a=b"},
+            {"SEED": "7"},
+        )
+        assert spec.begin_at is not None
+        assert spec.output is not None
+        assert spec.output.endswith("train.log")
+        for field, text in (
+            ("labels", "vision"),
+            ("env", "A=1\nA=2"),
+            ("retries", "x"),
+            ("after", "first:x"),
+        ):
+            refused = await pages.browser.post("/submit", data={**form, field: text})
+            assert refused.status_code == 422
+            assert field in refused.text
+
+    on_pages(story)
+
+
 def test_a_jobs_page_has_its_promise_beside_the_truth(on_pages: OnPages) -> None:
     async def story(pages: Paged) -> None:
         (number,) = await submitted(pages, {})
@@ -460,6 +508,13 @@ def test_a_jobs_page_has_its_promise_beside_the_truth(on_pages: OnPages) -> None
         over = await pages.at(f"/job/{number}")
         assert "finished" in over.text
         assert "59 min earlier than promised" in over.text
+        assert 'class="axis"' in over.text.partition('class="promises"')[2]
+        assert "Nothing is measured yet" in over.text  # nor ever will be: its executor does not
+        assert 'log?run=1&amp;lines=300"' in over.text
+        assert 'log?run=1&amp;lines=3000"' in (await pages.at(f"/job/{number}?lines=3000")).text
+        for lines in ("0", "x", "30001"):
+            for path in (f"/job/{number}?lines={lines}", f"/job/{number}/log?run=1&lines={lines}"):
+                assert (await pages.at(path)).status_code == 422
         gone = await pages.at("/job/77")
         assert gone.status_code == 404
         assert "there is no job 77" in gone.text
@@ -542,10 +597,15 @@ def test_the_window_of_time_is_in_the_address(on_pages: OnPages, query: str, sta
 
 def test_what_jobs_held_is_counted_in_cores_whatever_a_unit_is(on_pages: OnPages) -> None:
     async def story(pages: Paged) -> None:
-        await submitted(pages, {"cpu": 2.0})
+        await submitted(pages, {"cpu": 2.0, "memory_gib": 4.0})
+        on_node = " ".join(_text(await pages.at("/machines")).split())
+        assert "2 of 4 held, 2 free" in on_node
+        assert "4 of 16 GiB held, 12 free" in on_node
+        assert "x ada" in on_node.partition("Jobs there")[2]
         await pages.service.advance_to(BEGIN_AT + 1800.0)  # one bar of the day
         found = re.findall("[0-9.]+ % in the last half hour", (await pages.at("/machines")).text)
-        assert found == ["1.7 % in the last half hour"]  # two of four cores, one minute
+        # One minute of it: two of four cores, 4 of 16 GiB.
+        assert found == ["1.7 % in the last half hour", "0.8 % in the last half hour"]
 
     on_pages(story)
 
@@ -636,6 +696,29 @@ def test_time_machines_and_policy_show_what_is_there(on_pages: OnPages) -> None:
         assert "<strong>srsf</strong>" in (await pages.at("/policy")).text
         refused = await pages.browser.post("/policy", data={"policy": "nonsense"})
         assert refused.status_code == 422
+
+    on_pages(story)
+
+
+def test_a_row_of_the_timeline_opens_and_bars_have_names_where_there_is_room(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        await submitted(pages, *[{"name": "a long name of a job", "estimate_s": 40_000.0} for _ in range(4)])
+        await submitted(pages, *[{"name": HOSTILE, "cpu": 4.0, "estimate_s": 60.0} for _ in range(12)])
+        await pages.at("/")  # the first look has the forecast made
+        await asyncio.sleep(0.2)
+        closed = (await pages.at("/time?span=1d")).text
+        assert 'class="inside"' in closed
+        assert ">a long name of a job</text>" in closed
+        assert "<img" not in closed
+        many = re.search(r'<a href="(\?[^"]+)" aria-label="12 jobs: [^"]*"', closed)
+        assert many is not None
+        nearer = (await pages.at(f"/time{many[1].replace('&amp;', '&')}")).text
+        window = re.search(r'data-from="([^"]+)" data-to="([^"]+)"', nearer)
+        assert window is not None
+        assert float(window[2]) - float(window[1]) == pytest.approx(8640.0)  # a tenth of the day
+        opened = re.search(r'<a class="opens" href="(\?[^"]+)" aria-label="Open ada', closed)
+        assert opened is not None
+        assert 'aria-label="Close ada"' in (await pages.at(f"/time{opened[1].replace('&amp;', '&')}")).text
 
     on_pages(story)
 

@@ -12,6 +12,9 @@ PIXELS = 1000  # that a timeline is taken to be wide
 LEAST_PIXELS = 3  # of a bar of its own; narrower ones within `MERGED_PIXELS` are one
 MERGED_PIXELS = 18  # wide enough for their number
 MOST_LANES = 6  # of a row
+OPEN_LANES = 60  # of one that is open
+CHARACTER_PIXELS = 6.5  # that a character of a name in a bar is taken to be wide
+LEAST_CHARACTERS = 4  # of a name that is cut
 WORST = ("failed", "lost", "cancelled", "preempted", "resized", "running", "queued", "reserved", "finished")
 Ends = tuple[float, float, float]
 """The low end, the median and the high end of when a job ends."""
@@ -102,6 +105,7 @@ class Piece(NamedTuple):
     tick: float | None = None  # the median of its end
     grace: tuple[float, float] | None = None  # from, and how wide
     is_moved: bool = False
+    name: str = ""  # as far as there is room for it; empty: there is none
 
 
 class Row(NamedTuple):
@@ -128,6 +132,7 @@ class Stretch(NamedTuple):
     label: str
     grace: tuple[float, float] | None = None
     is_moved: bool = False
+    name: str = ""
 
 
 def lanes(
@@ -135,6 +140,7 @@ def lanes(
     now_at: float,
     stretches: Iterable[Stretch],
     ends_of: Callable[[int, float], Ends | None] = lambda *_: None,
+    most_lanes: int = MOST_LANES,
 ) -> tuple[list[Piece], int]:
     """The bars of a row and its number of lanes: what overlaps stands in lanes, what touches in pixels is one bar.
 
@@ -149,7 +155,7 @@ def lanes(
     for each in shown:
         x, to = axis.x(each.from_at), axis.x(each.to_at)
         lane = next((number for number, end in enumerate(ends) if end <= x), len(ends))
-        if to - x < least or lane >= MOST_LANES:
+        if to - x < least or lane >= most_lanes:
             narrow.setdefault(int(x / merged), []).append(each)
             continue
         if lane == len(ends):
@@ -166,6 +172,7 @@ def _alone(
     axis: Axis, now_at: float, lane: int, each: Stretch, ends_of: Callable[[int, float], Ends | None]
 ) -> Piece:
     """A bar of its own, solid until it is sure, with its marks."""
+    name = _fitting(each.name, axis.x(each.to_at) - axis.x(each.from_at))
     ends = ends_of(each.job, each.to_at) if each.to_at > now_at and math.isfinite(each.to_at) else None
     fade = tick = None
     if ends is not None and ends[0] < ends[2]:
@@ -175,8 +182,16 @@ def _alone(
     grace = _width(axis, *each.grace) if each.grace is not None else None
     piece = _piece(axis, now_at, lane, [each])
     return piece._replace(
-        fade=fade, tick=tick, grace=grace, is_moved=each.is_moved and each.from_at > axis.from_at
+        fade=fade, tick=tick, grace=grace, is_moved=each.is_moved and each.from_at > axis.from_at, name=name
     )
+
+
+def _fitting(name: str, width: float) -> str:
+    """A name cut to what a bar of this width, percent, has room for; empty where that tells nothing."""
+    room = int((width * PIXELS / 100.0 - 6.0) / CHARACTER_PIXELS)
+    if len(name) <= room:
+        return name
+    return f"{name[: room - 1]}…" if room >= LEAST_CHARACTERS else ""
 
 
 def _width(axis: Axis, from_at: float, to_at: float) -> tuple[float, float]:

@@ -24,7 +24,18 @@ from betimes.service.spec.job_file import read_drafts, specs_of
 from betimes.service.spec.job_spec import JobSpec
 
 Given = dict[str, list[str]]
-_AMOUNTS = ("units", "estimate", "cpu", "memory", "gpu", "name", "array")  # fields of a job file
+_TEXTS = (
+    "name",
+    "units",
+    "memory",
+    "array",
+    "estimate",
+    "time_limit",
+    "begin",
+    "output",
+)  # fields of a job file
+_NUMBERS = {"cpu": float, "gpu": float, "priority": int, "retries": int}
+_PAIRS = ("env", "labels")  # NAME=VALUE, one a line
 
 MOST_FIELDS = 20_000  # of a form
 
@@ -99,6 +110,8 @@ def _specs(given: Given) -> list[JobSpec]:
         over["workdir"] = folder
     if kind not in ("toml", "yaml"):
         kind, text = "yaml", _as_file(text, given)
+        if _one(given, "hold"):
+            over["hold"] = True  # a job file has no such field
     with tempfile.TemporaryDirectory(prefix="betimes-page-") as at:
         path = Path(at) / f"job.{kind}"
         path.write_text(text, encoding="utf-8", errors="replace")
@@ -119,11 +132,28 @@ def _as_file(command: str, given: Given) -> str:
         raise InputError(f"the command: {str(error).lower()}; close it") from None
     if not words:
         raise InputError("There is no command. Type one, as in: python train.py")
-    fields: dict[str, Any] = {name: value for name in _AMOUNTS if (value := _one(given, name).strip())}
-    for name in ("cpu", "gpu"):
+    asked = {name: value for name in given if (value := _one(given, name).strip())}
+    fields: dict[str, Any] = {name: asked[name] for name in (*_TEXTS, *_NUMBERS) if name in asked}
+    for name in _NUMBERS.keys() & fields.keys():
         with contextlib.suppress(ValueError):  # what is no number is refused by the name of its field
-            fields |= {name: float(fields[name])} if name in fields else {}
+            fields[name] = _NUMBERS[name](fields[name])
+    fields |= {name: _pairs(name, asked[name]) for name in _PAIRS if name in asked}
+    if "after" in asked:
+        fields["after"] = asked["after"].replace(",", " ").split()
     return json.dumps({"command": words, **fields})
+
+
+def _pairs(field: str, text: str) -> dict[str, str]:
+    """NAME=VALUE of each line. Raises InputError."""
+    found: dict[str, str] = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, equals, value = line.partition("=")
+        if not (name and equals):
+            raise InputError(f"{field}: write NAME=VALUE on each line, not {line[:40]!r}")
+        if name in found:
+            raise InputError(f"{field}: {name[:40]} stands there twice; leave one of them out")
+        found[name] = value
+    return found
 
 
 def _one(given: Given, name: str) -> str:

@@ -43,7 +43,6 @@ SAMPLE_S = 1.0  # for which all pages share one version of the service
 NOW_S = 10.0  # after which a page is drawn anew though nothing has happened, as the present moves on
 LOOK_S = 0.25  # between looks at the version, for the streams
 MOST_KEPT = 64  # drawn pages
-LOG_LINES = 300  # of a run's output, from which it is followed
 STATIC = Path(__file__).parent / "static"
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
@@ -218,7 +217,8 @@ class Site:
         await self._check(session, "read", request)
         number = int(request.path_params["number"])
         run = whole(request.query_params.get("run"), "run", 1)
-        reader = await self.reads.backend.open_log(number, run, 0, LOG_LINES)
+        lines = views.log_lines(request)
+        reader = await self.reads.backend.open_log(number, run, 0, lines)
 
         async def output() -> AsyncGenerator[bytes, None]:
             try:
@@ -262,19 +262,20 @@ class Site:
     # --- signing in
 
     async def _sign_in(self, request: Request) -> Response:
-        problem = None
+        problem, back = None, ""
         if request.method == "POST":
             Session.check_origin(request)
             given = await fields(request, self.context.limits)
+            back = given.get("back", [""])[0]
             token = given.get("token", [""])[0].strip()
             holder = self.context.tokens.caller(token)
             if holder is not None:
-                return self._entered(request, holder, given.get("back", [""])[0])
+                return self._entered(request, holder, back)
             problem = (
                 "This token is unknown to this service, has ended, or is of a user who is disabled. "
                 "The operator's is in the file STATE/token."
             )
-        return self._sign_in_page(request, problem)
+        return self._sign_in_page(request, problem, back)
 
     def _sign_in_page(self, request: Request, problem: str | None, back: str = "") -> Response:
         body = self._render("sign-in", request, False, session=None, problem=problem, back=back)

@@ -11,7 +11,19 @@ from starlette.requests import Request
 
 from betimes.errors import InputError
 from betimes.foresight.tuning import Baseline, Front
-from betimes.page.drawing import Axis, Bar, Row, Stretch, bar, dots, equally_likely, lanes, usage
+from betimes.page.drawing import (
+    MOST_LANES,
+    OPEN_LANES,
+    Axis,
+    Bar,
+    Row,
+    Stretch,
+    bar,
+    dots,
+    equally_likely,
+    lanes,
+    usage,
+)
 from betimes.page.query import instant, local_path, whole
 from betimes.page.session import Session
 from betimes.service.runtime.page_reads import Ends, PageReads, Span
@@ -22,21 +34,29 @@ from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec.sbatch import command_line
 from betimes.service.spec.spelling import job_number
 from betimes.service.store.databases.schema import LIVE, OVER
-from betimes.service.views.models import By, EventView, JobFilter, JobView, NodeView, Quote
+from betimes.service.views.models import By, EventView, JobFilter, JobStory, JobView, NodeView, Quote
 
 ROWS = 50  # of a page of jobs
+LOG_LINES = (300, 3000, 30_000)  # of a run's output, from which it is followed
 NEXT = 6  # rows of each list of the first page
 QUEUE_FIELDS = ("state", "user", "name", "label", "array", "pipeline", "search", "group", "sort")
 HELPS_S = 2.0  # processor time for what would help a job
+NODES = 100  # of a page of machines
+ON_A_NODE = 8  # jobs that are named there
 MOST_NODES = 40  # rows of a page of the timeline
 MOST_USERS = 12  # rows of waiting jobs there
 PAST_FRAC = 0.12  # of the queue's axis
+SCREEN = 600  # pixels that the rows of the timeline are to fill
+LEAST_LANE, MOST_LANE = 16, 34  # pixels of each of their lanes
+LEAST_AHEAD_S = 600.0  # that the timeline shows
+BEYOND_RUNS = 4.0  # times what runs now still takes
 LEAST_WINDOW_S, MOST_WINDOW_S = 10.0, 400 * 86_400.0
 SPANS_S = {"1h": 3600.0, "6h": 21_600.0, "1d": 86_400.0, "1w": 604_800.0}
 SELECTIONS = 20
 ACCOUNTS: tuple[By, ...] = ("user", "name", "policy", "horizon")
 ACCOUNTS_BESIDE_SLURM: tuple[By, ...] = ("user", "name", "partition", "horizon")
 MONTHS = 2  # of which each user's bill is shown
+DOT = 10  # pixels from one dot to the next above it
 LEVEL = 0.8  # of an interval whose level is not known
 STATES = {
     "live": [*LIVE],
@@ -235,8 +255,32 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
         if ends is not None and ends[0] < ends[2]
         else None,
         "run": whole(wanted, "run", 1) if wanted else run,
+        "used": _used(story),
+        "lines": log_lines(request),
+        "all_lines": LOG_LINES,
         "back": local_path(request),
     }
+
+
+def log_lines(request: Request) -> int:
+    """The last lines of the output that are asked for. Raises InputError."""
+    text = request.query_params.get("lines")
+    lines = whole(text, "lines", 1) if text else LOG_LINES[0]
+    if lines > LOG_LINES[-1]:
+        raise InputError(f"lines: expected at most {LOG_LINES[-1]:,}; the output alone, as text, has all")
+    return lines
+
+
+def _used(story: JobStory) -> list[Use]:
+    """The use by the last run that was measured, of what it had: cores in the mean, and memory at most."""
+    run = next((run for run in reversed(story.runs) if run.cpu_s is not None and run.ran_s > 0.0), None)
+    if run is None or run.cpu_s is None:
+        return []
+    spec, peak_gib = story.spec, run.max_rss_gib
+    found = [Use("cores in the mean", run.cpu_s / run.ran_s, spec.cpu * run.units)]
+    if peak_gib is not None and spec.memory_gib:
+        found.append(Use("memory at most", peak_gib, spec.memory_gib * run.units, "GiB"))
+    return [use for use in found if use.has]
 
 
 async def others_job(reads: PageReads, number: int) -> dict[str, Any]:
@@ -290,7 +334,15 @@ def _promises(quotes: Sequence[Quote], shown: JobView, now_at: float) -> dict[st
         (across.x(quote.made_at), *(_down(up, at) for at in interval)) for quote, interval in intervals
     ]
     truth = _down(up, shown.finished_at) if shown.finished_at is not None else None
-    return {"points": points, "truth": truth, "whiskers": whiskers}
+    ends_at = [(_down(up, tick.at), tick.at) for tick in up.ticks]
+    return {
+        "points": points,
+        "truth": truth,
+        "whiskers": whiskers,
+        "across": across,
+        "ends_at": ends_at,
+        "span_s": up.to_at - up.from_at,
+    }
 
 
 def _interval(quote: Quote) -> tuple[float, float] | None:
@@ -306,7 +358,14 @@ def _down(axis: Axis, at: float) -> float:
 def _dots(ends: Ends, now_at: float, level: float, earliest_at: float) -> dict[str, Any]:
     likely = [max(earliest_at, at) for at in equally_likely(ends, (1.0 - level) / 2.0)]
     axis = Axis(min(now_at, likely[0]), likely[-1] + 0.05 * (likely[-1] - now_at))
-    return {"axis": axis, "dots": dots(axis, likely), "now": axis.x(now_at)}
+    placed = dots(axis, likely)
+    height = DOT * (1 + max(dot.y for dot in placed)) + DOT
+    return {
+        "axis": axis,
+        "dots": [(dot.x, height - DOT * (dot.y + 0.6)) for dot in placed],
+        "height": height,
+        "now": axis.x(now_at),
+    }
 
 
 # --- time
@@ -315,13 +374,16 @@ def _dots(ends: Ends, now_at: float, level: float, earliest_at: float) -> dict[s
 async def timeline(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
     """A window of the schedule: nodes as rows, and below them the users whose jobs wait."""
     now_at = reads.now_at
-    given = {name: request.query_params.get(name) or None for name in ("span", "from", "to", "node")}
-    span = given["span"] or _span(reads.last_end_at - now_at)
-    if span not in SPANS_S:
+    given = {name: request.query_params.get(name) or None for name in ("span", "from", "to", "node", "open")}
+    span, begin, end = given["span"], given["from"], given["to"]
+    if span is not None and span not in SPANS_S:
         raise InputError(f"span: expected one of {', '.join(SPANS_S)}, not {span[:40]!r}")
-    begin, end = given["from"], given["to"]
-    from_at = instant(begin, "from") if begin else now_at - SPANS_S[span] / 3.0
-    to_at = instant(end, "to") if begin and end else from_at + SPANS_S[span]
+    # Without a window that is asked for: what runs and a little after it, with a quarter of that before.
+    ahead_s = (
+        SPANS_S[span] * 2 / 3 if span else _ahead_s(reads.runs_end_at - now_at, reads.last_end_at - now_at)
+    )
+    from_at = instant(begin, "from") if begin else now_at - (ahead_s / 2.0 if span else ahead_s / 4.0)
+    to_at = instant(end, "to") if begin and end else now_at + ahead_s
     if not LEAST_WINDOW_S <= to_at - from_at <= MOST_WINDOW_S:
         raise InputError(f"to: a window is from {LEAST_WINDOW_S:g} s to {MOST_WINDOW_S / 86_400:g} days long")
     axis, half_s = Axis(from_at, to_at), (to_at - from_at) / 2.0
@@ -338,20 +400,28 @@ async def timeline(reads: PageReads, request: Request, session: Session) -> dict
             waiting.setdefault(each.user, []).append(each)
     rows = [(name, "node", [s for s in found if any(node == name for node, _ in s.places)]) for name in shown]
     rows += [(user, "waits", some) for user, some in sorted(waiting.items())[:MOST_USERS]]
+    drawn = [
+        Row(
+            name,
+            kind,
+            *lanes(
+                axis,
+                now_at,
+                map(_stretch, some),
+                reads.ends_of,
+                OPEN_LANES if name == given["open"] else MOST_LANES,
+            ),
+            len(some),
+            closed.get(name, ()),
+        )
+        for name, kind, some in rows
+    ]
     return {
         "title": "Time",
         "axis": axis,
         "now_x": axis.x(now_at) if axis.from_at <= now_at <= axis.to_at else None,
-        "rows": [
-            Row(
-                name,
-                kind,
-                *lanes(axis, now_at, map(_stretch, some), reads.ends_of),
-                len(some),
-                closed.get(name, ()),
-            )
-            for name, kind, some in rows
-        ],
+        "rows": drawn,
+        "lane": _lane(drawn),
         "span": None if end else span,
         "spans": [*SPANS_S],
         "given": given,
@@ -383,9 +453,14 @@ def _closed(ledger: Ledger, axis: Axis) -> dict[str, list[tuple[float, float, st
     return found
 
 
-def _span(ahead_s: float) -> str:
-    """The smallest window that shows so many seconds to come."""
-    return next((name for name, span_s in SPANS_S.items() if ahead_s <= span_s * 2 / 3), "1w")
+def _ahead_s(runs_s: float, last_s: float) -> float:
+    """The seconds to come that a window shows by itself: until all is over, but not far beyond the end of what runs."""
+    return min(max(LEAST_AHEAD_S, min(1.1 * last_s, BEYOND_RUNS * runs_s)), SPANS_S["1w"])
+
+
+def _lane(rows: Sequence[Row]) -> int:
+    """The height of a lane, pixels, with which the rows fill a screen, as far as that looks well."""
+    return min(MOST_LANE, max(LEAST_LANE, SCREEN // max(1, sum(max(row.height, 1) for row in rows))))
 
 
 def _stretch(span: Span) -> Stretch:
@@ -396,27 +471,31 @@ def _stretch(span: Span) -> Stretch:
         label += ", moved here"
     if span.grace is not None:
         label += ", in its grace period"
-    return Stretch(span.from_at, span.to_at, span.job_id, status, label, span.grace, span.is_moved)
+    return Stretch(span.from_at, span.to_at, span.job_id, status, label, span.grace, span.is_moved, span.name)
 
 
 # --- machines
 
 
 async def machines(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
-    """Nodes with what they hold, how much was held over the last day, and the rented fleet."""
+    """Nodes with what they hold and who is on them, how much was held over the last day, and the rented fleet."""
     nodes, now_at = await reads.backend.nodes(), reads.now_at
     axis = Axis(now_at - 86_400.0, now_at)
-    held = await reads.held(axis.from_at, axis.to_at)
-    there = [node for node in nodes if node.status in ("up", "draining")]
-    has = {"GPUs": sum(node.gpu for node in there), "cores": sum(node.cpu for node in there)}
+    held, uses = await reads.held(axis.from_at, axis.to_at), _uses(nodes)
+    places = {"GPUs": 2, "cores": 3, "memory": 4}
+    first = request.query_params.get("node", "")
+    begin = next((at for at, node in enumerate(nodes) if node.name == first), 0)
+    shown = nodes[begin : begin + NODES]
     return {
         "title": "Machines",
-        "nodes": nodes,
+        "nodes": shown,
+        "next_node": nodes[begin + NODES].name if len(nodes) > begin + NODES else None,
+        "named": reads.named(number for node in shown for number in node.jobs[:ON_A_NODE]),
+        "on_a_node": ON_A_NODE,
         "axis": axis,
         "used": [
-            (what, usage(axis, [(*each[:2], each[place]) for each in held], has[what], 48))
-            for place, what in enumerate(has, 2)
-            if has[what]
+            (use, usage(axis, [(*each[:2], each[places[use.what]]) for each in held], use.has, 48))
+            for use in uses
         ],
         "fleet": await reads.backend.fleet(),
         "spent": [

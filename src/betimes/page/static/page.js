@@ -196,7 +196,50 @@ document.addEventListener("visibilitychange", () => {
 });
 setInterval(() => showInstants(document), 5000);
 
-// --- output that follows
+// --- output that follows, and in which lines are found
+
+const outputs = new WeakMap(); // of each element the pieces that have come
+const MOST_PIECES = 5000;
+
+function partOf(pre, what) {
+  return main.querySelector(`input[data-${what}="${pre.id}"]`);
+}
+
+function isAtEnd(pre) {
+  return pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 4;
+}
+
+function addOutput(pre, piece) {
+  const pieces = outputs.get(pre) ?? [];
+  outputs.set(pre, pieces);
+  pieces.push(piece);
+  if (pieces.length > MOST_PIECES) pieces.shift();
+  if (partOf(pre, "find")?.value) { findInOutput(pre); return; }
+  pre.append(piece);
+  while (pre.childNodes.length > MOST_PIECES) pre.firstChild.remove();
+  if (partOf(pre, "tail")?.checked ?? true) pre.scrollTop = pre.scrollHeight;
+}
+
+function findInOutput(pre) {
+  const wanted = partOf(pre, "find").value.toLowerCase();
+  const pieces = outputs.get(pre) ?? [];
+  const lines = pieces.join("").split("\n");
+  const found = wanted ? lines.filter((line) => line.toLowerCase().includes(wanted)) : lines;
+  pre.replaceChildren(...(wanted ? [found.join("\n")] : pieces));
+  partOf(pre, "find").closest("p").querySelector("[role=status]").textContent = wanted ? `${found.length.toLocaleString()} of ${lines.length.toLocaleString()} lines` : "";
+  if (partOf(pre, "tail").checked) pre.scrollTop = pre.scrollHeight;
+}
+
+main.addEventListener("input", ({ target }) => {
+  if (target.dataset.find) findInOutput(document.getElementById(target.dataset.find));
+  const followed = target.dataset.tail && target.checked && document.getElementById(target.dataset.tail);
+  if (followed) followed.scrollTop = followed.scrollHeight;
+});
+// Who scrolls away from the end reads there, and who comes back to it follows again.
+main.addEventListener("scroll", ({ target }) => {
+  const box = target.dataset?.log && partOf(target, "tail");
+  if (box) box.checked = isAtEnd(target);
+}, true);
 
 async function followOutput() {
   for (const pre of document.querySelectorAll("pre[data-log]:not([data-followed])")) {
@@ -206,14 +249,12 @@ async function followOutput() {
       if (!answer.ok) { pre.textContent = "No output can be read."; continue; }
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       for (let piece = await reader.read(); !piece.done && pre.isConnected; piece = await reader.read()) {
-        const isAtEnd = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 4;
-        pre.append(piece.value);
-        while (pre.childNodes.length > 2000) pre.firstChild.remove();
-        if (isAtEnd) pre.scrollTop = pre.scrollHeight;
+        addOutput(pre, piece.value);
       }
       if (!pre.isConnected) reader.cancel();
     } catch {
       delete pre.dataset.followed; // tried again with the next refresh
+      outputs.delete(pre);
       pre.textContent = "";
     }
   }

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -110,6 +110,14 @@ class PageReads:
         found = self.backend.promises.latest
         known = found.finish_at[np.isfinite(found.finish_at)] if found is not None else np.empty(0)
         return float(known.max(initial=self.now_at))
+
+    @property
+    def runs_end_at(self) -> float:
+        """The expected end of the last of the jobs that run; the present if that is not known."""
+        found = self.backend.promises.latest
+        runs = [job.job_id for job in [*self.backend.scheduler.ledger.jobs.values()] if job.run is not None]
+        ends = [end for number in runs if found is not None and (end := found.times(number)[1]) is not None]
+        return max([self.now_at, *ends])
 
     def version(self) -> str:
         """Changes with everything that the pages show, but for the present."""
@@ -257,24 +265,31 @@ class PageReads:
         job = self.backend.scheduler.ledger.jobs.get(number)
         return job is not None and job.run is not None and job.run.number == run
 
-    async def held(self, from_at: float, to_at: float) -> list[tuple[float, float, float, float]]:
-        """The latest `MOST_RUNS` runs in a window: from, until at most now, and the GPUs and cores that they hold."""
+    def named(self, numbers: Iterable[int]) -> dict[int, tuple[str, str]]:
+        """The names and users of jobs, by their numbers; of those that are not over."""
+        jobs = self.backend.scheduler.ledger.jobs
+        return {number: (jobs[number].spec.title, jobs[number].user) for number in numbers if number in jobs}
+
+    async def held(self, from_at: float, to_at: float) -> list[tuple[float, float, float, float, float]]:
+        """The latest `MOST_RUNS` runs in a window: from, until at most now, and the GPUs, cores and GiB they hold."""
         store, nodes, now_at = self._controller.store, self.backend.scheduler.ledger.nodes, self.now_at
 
-        def read() -> list[tuple[float, float, float, float]]:
+        def read() -> list[tuple[float, float, float, float, float]]:
             rows = store.runs_between(from_at, to_at, MOST_RUNS)
             jobs = store.jobs_of(list({row["job_id"] for row in rows}))
             units = {number: JobSpec.model_validate(row["spec"]).unit for number, row in jobs.items()}
-            found: list[tuple[float, float, float, float]] = []
+            found: list[tuple[float, float, float, float, float]] = []
             for row in rows:
-                gpu = cpu = 0.0
+                gpu = cpu = memory_gib = 0.0
                 for name, count in row["places"]:
                     node = nodes.get(name)
                     needed = units[row["job_id"]].on(node.family if node is not None else "")
                     if needed is not None:
                         gpu, cpu = gpu + count * needed[0], cpu + count * needed[1]
+                        memory_gib += count * needed[2]
                 ended_at = row["ended_at"]
-                found.append((row["started_at"], ended_at if ended_at is not None else now_at, gpu, cpu))
+                until_at = ended_at if ended_at is not None else now_at
+                found.append((row["started_at"], until_at, gpu, cpu, memory_gib))
             return found
 
         return await asyncio.to_thread(read)
