@@ -23,7 +23,7 @@ from betimes import errors
 from betimes.client import Client
 from betimes.client.calls import Conditions
 from betimes.service.spec.job_spec import Curve, JobSpec
-from betimes.service.tuning.view import SearchView, TuningView
+from betimes.service.tuning.view import AdviceView, AdvisingView, SearchView, TuningView
 from betimes.service.views import models
 from betimes.testing import InMemoryService
 from betimes.workload.columns import CANONICAL
@@ -32,9 +32,9 @@ from tools.job_fields import OPTIONS, SPELT, meaning
 Table = Callable[[tuple[str, ...], Iterable[tuple[str, ...]]], str]
 
 WIDTH = 100  # of a signature on one line
-GIVEN = (JobSpec, Curve, models.NodeSpec, models.TuneSpec, models.WhatIfSpec)
+GIVEN = (JobSpec, Curve, models.NodeSpec, models.AdviceSpec, models.TuneSpec, models.WhatIfSpec)
 """Models that a caller makes; all others are answers."""
-EXTRA = (TuningView, SearchView)
+EXTRA = (TuningView, SearchView, AdviceView, AdvisingView)
 """Answers that are not in `views`."""
 MEANT = {
     "min_units": "The fewest units that it runs on.",

@@ -14,7 +14,7 @@ from betimes import __version__, plugins
 from betimes.cli import warm
 from betimes.cli.for_typer import CommandAfterDashes, VerbCommand, for_typer, group
 from betimes.cli.live import backup, demo, doctor, service, up
-from betimes.cli.simulate import learn_waits, policies, size_fleet, trace, tune
+from betimes.cli.simulate import advise, learn_waits, policies, size_fleet, trace, tune
 from betimes.cli.verbs import SIMULATE, VERBS, function_of
 from betimes.errors import InputError
 
@@ -141,6 +141,7 @@ for _name, _verb in VERBS.items():
     else:
         _kind = CommandAfterDashes if _name in ("submit", "quote", "run") else VerbCommand
         app.command(_name, short_help=_verb.help, cls=_kind)(for_typer(_function))
+_add("advise", "Find out which policy suits the jobs of the last days.", advise.advise)
 _add("tune", "Find the configurations of wfq that are worth having.", tune.tune)
 _add("policies", "List the policies, or show one.", policies.policies)
 for _first, _second, _function in (

@@ -152,7 +152,7 @@ OTHER_WORDS = {
 }
 """Other words for verbs, by the first word of a call."""
 
-SIMULATE = ("simulate", "compare", "policies", "tune", "trace")
+SIMULATE = ("advise", "simulate", "compare", "policies", "tune", "trace")
 """Verbs that work in this process alone, with compiled code."""
 
 

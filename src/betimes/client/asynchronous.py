@@ -44,9 +44,10 @@ if TYPE_CHECKING:
 
     from betimes.client.calls import Conditions
     from betimes.service.spec.job_spec import JobSpec
-    from betimes.service.tuning.view import TuningView
+    from betimes.service.tuning.view import AdviceView, TuningView
     from betimes.service.views.models import (
         AccuracyView,
+        AdviceSpec,
         By,
         EfficiencyView,
         EventView,
@@ -583,6 +584,18 @@ class AsyncClient:
     async def stop_tuning(self) -> TuningView:
         """End the search with the front so far; `tuning` shows when it has ended. Raises Conflict if none goes on."""
         return await self._ask(Call("DELETE", f"{API}/tune", "TuningView", repeatable=False))
+
+    async def advise(self, spec: AdviceSpec | None = None, /, **fields: Any) -> AdviceView:
+        """Begin to work out which policies are worth having for the service's last jobs; `advice` shows it.
+
+        Given as an AdviceSpec or by its fields. Raises Refused, Conflict.
+        """
+        body = self._codec.advice_body(spec, fields)
+        return await self._ask(Call("POST", f"{API}/advice", "AdviceView", body=body, repeatable=False))
+
+    async def advice(self) -> AdviceView:
+        """The advice that is being worked out, and the latest."""
+        return await self._ask(Call("GET", f"{API}/advice", "AdviceView"))
 
     def events(
         self,

@@ -13,7 +13,7 @@ from betimes.errors import Refused, ServiceError
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.spec_errors import faults, first_fault
 from betimes.service.views import models
-from betimes.service.views.models import NodeSpec, Page, TuneSpec, WhatIfSpec
+from betimes.service.views.models import AdviceSpec, NodeSpec, Page, TuneSpec, WhatIfSpec
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -35,6 +35,11 @@ def job_body(spec: JobSpec | None, fields: Mapping[str, Any]) -> bytes:
 def tune_body(spec: TuneSpec | None, fields: Mapping[str, Any]) -> bytes:
     """A search as it is sent, from a specification or from keyword arguments. Raises Refused."""
     return _body_of(TuneSpec, spec, fields)
+
+
+def advice_body(spec: AdviceSpec | None, fields: Mapping[str, Any]) -> bytes:
+    """A question for advice as it is sent, from a specification or from keyword arguments. Raises Refused."""
+    return _body_of(AdviceSpec, spec, fields)
 
 
 def _body_of(kind: type[BaseModel], given: BaseModel | None, fields: Mapping[str, Any]) -> bytes:
@@ -83,6 +88,10 @@ def _adapter(answer: str, within: str) -> TypeAdapter[Any]:
         from betimes.service.tuning.view import TuningView
 
         return TypeAdapter(TuningView)
+    if answer == "AdviceView":  # likewise
+        from betimes.service.tuning.view import AdviceView
+
+        return TypeAdapter(AdviceView)
     name = answer.removeprefix("Page of ")
     kind: Any = getattr(models, name)
     if within:

@@ -187,7 +187,7 @@ class _Tables:
     def job_body(spec: Any, fields: Mapping[str, Any]) -> bytes:
         return json.dumps(fields if spec is None else spec).encode()
 
-    tune_body = what_if_body = job_body
+    tune_body = advice_body = what_if_body = job_body
 
     @staticmethod
     def nodes_body(spec: Any) -> bytes:
@@ -195,7 +195,7 @@ class _Tables:
 
     @staticmethod
     def decode(answer: str, within: str, content: bytes, url: str) -> Any:
-        if answer == "TuningView":  # code that shows a front needs its model
+        if answer in ("TuningView", "AdviceView"):  # code that shows them needs their models
             from betimes.client.models import decode
 
             return decode(answer, within, content, url)

@@ -45,9 +45,10 @@ if TYPE_CHECKING:
 
     from betimes.client.calls import Conditions
     from betimes.service.spec.job_spec import JobSpec
-    from betimes.service.tuning.view import TuningView
+    from betimes.service.tuning.view import AdviceView, TuningView
     from betimes.service.views.models import (
         AccuracyView,
+        AdviceSpec,
         By,
         EfficiencyView,
         EventView,
@@ -578,6 +579,18 @@ class Client:
     def stop_tuning(self) -> TuningView:
         """End the search with the front so far; `tuning` shows when it has ended. Raises Conflict if none goes on."""
         return self._ask(Call("DELETE", f"{API}/tune", "TuningView", repeatable=False))
+
+    def advise(self, spec: AdviceSpec | None = None, /, **fields: Any) -> AdviceView:
+        """Begin to work out which policies are worth having for the service's last jobs; `advice` shows it.
+
+        Given as an AdviceSpec or by its fields. Raises Refused, Conflict.
+        """
+        body = self._codec.advice_body(spec, fields)
+        return self._ask(Call("POST", f"{API}/advice", "AdviceView", body=body, repeatable=False))
+
+    def advice(self) -> AdviceView:
+        """The advice that is being worked out, and the latest."""
+        return self._ask(Call("GET", f"{API}/advice", "AdviceView"))
 
     def events(
         self,

@@ -12,12 +12,13 @@ from typing import Any
 from betimes.foresight.tuning import Front
 from betimes.service.executors.virtual import WORK
 from betimes.service.machines.machine import Machine
+from betimes.service.runtime.adviser import AdviseFor
 from betimes.service.runtime.clock import VirtualClock
 from betimes.service.scheduling.events import Event
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import assembled
 from betimes.service.store.store import Store
-from betimes.service.tuning.process import Order, Told
+from betimes.service.tuning.process import Order, Told, in_process
 from betimes.service.tuning.retune import Retune
 from tests.service.tuning.fronts import front
 
@@ -70,7 +71,9 @@ class House:
         retune: Retune | None = None,
         searches: Searches | None = None,
         cores: float = 4.0,
+        advises: AdviseFor = in_process,
     ) -> None:
+        self.advises = advises
         self.folder, self.policy, self.retune, self.cores = folder, policy, retune, cores
         self.searches = searches or Searches()
         self.store = Store.in_memory(folder)
@@ -87,6 +90,7 @@ class House:
             arrivals=arrivals,
             retune=self.retune,
             search=self.searches,
+            advises=self.advises,
         ) as service:
             self.clock, self.controller = service.clock, service.controller
             self.tuner, self.backend = service.tuner, service.backend

@@ -185,7 +185,7 @@ def test_a_search_that_fails_leaves_the_front_before_and_says_why(tmp_path: Path
 @pytest.mark.parametrize(
     ("work_s", "changes", "kind", "part"),
     [
-        ((), {}, Conflict, "no job has been submitted so far, and a search needs at least two"),
+        ((), {}, Conflict, "no job has been submitted so far, and this needs at least two"),
         ((10.0,), {}, Conflict, "only one job has been submitted so far"),
         (
             (10.0, 10.0, 10.0, 20.0),

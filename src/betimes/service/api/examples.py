@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from betimes.foresight.advice import Advice, LeftOut, Row, Worth
 from betimes.service.api.models import (
     JobList,
     MaintenanceList,
@@ -18,11 +19,12 @@ from betimes.service.api.models import (
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import UserLimits
-from betimes.service.tuning.view import SearchView, TuningView
+from betimes.service.tuning.view import AdviceView, AdvisingView, SearchView, TuningView
 from betimes.service.views.models import (
     AccuracyFigures,
     AccuracyGroup,
     AccuracyView,
+    AdviceSpec,
     EfficiencyView,
     Estimate,
     EventView,
@@ -168,6 +170,22 @@ ASKED = Reason(code="asked", text="asked for by ada")
 SEARCH = SearchView(
     spec=TuneSpec(objectives=["jct:avg", "pred_err:p99"]), reason=ASKED, begun_at=_NOON, doing="searching", done=350,
     of=1000, front=12, hypervolume=0.83,
+)  # fmt: skip
+ADVISING = AdviceView(going=AdvisingView(spec=AdviceSpec(), begun_at=_NOON, done=3, of=9))
+ADVICE = AdviceView(
+    at=_NOON, advice=Advice(
+        workload="the last 812 jobs", jobs=774, warm_up=38, span_s=604_800, in_force="nodes:fifo", by_user=True, rows=(
+            Row(policy="nodes:fifo", engine="nodes", in_force=True, against={}, preemptions=0, seconds=1.2, figures={
+                "wait_s": 5400, "slowdown": 31.5, "worst_off": 88, "kept_frac": 0.8, "off_frac": 0.4, "cost_usd": None,
+            }),
+            Row(policy="easy", engine="nodes", in_force=False, preemptions=0, seconds=1.3, figures={
+                "wait_s": 1800, "slowdown": 9.5, "worst_off": 30, "kept_frac": 0.8, "off_frac": 0.41, "cost_usd": None,
+            }, against={"wait_s": "better", "slowdown": "better", "worst_off": "better", "off_frac": "equal"}),
+        ), worth=(Worth(
+            policy="easy", purposes=("balanced", "shortest waits"), worse=(),
+            better=("wait_s", "slowdown", "worst_off"),
+        ),), left_out=(LeftOut(policies=("eva",), why="no machines are on offer"),),
+    ),
 )  # fmt: skip
 SEARCHING, TUNING = TuningView(search=SEARCH), TuningView(search=SEARCH)
 HEALTH = Health(

@@ -17,6 +17,7 @@ from betimes.service.engines.named_policies import kind_of
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.log_files import LocalLog, LogReader
 from betimes.service.runtime.account import account
+from betimes.service.runtime.adviser import LiveAdviser
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.fleet_views import ask_plan, fleet, fleet_plan
 from betimes.service.runtime.health import Readiness, health_of
@@ -56,10 +57,11 @@ from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import Role, TokenSpec, User, UserChanges
 from betimes.service.tuning.kept import PREFIX
 from betimes.service.tuning.recent import Submission, submissions
-from betimes.service.tuning.view import TuningView
+from betimes.service.tuning.view import AdviceView, TuningView
 from betimes.service.uploads.kept import Uploads
 from betimes.service.views.models import (
     AccuracyView,
+    AdviceSpec,
     By,
     EfficiencyView,
     EventView,
@@ -116,9 +118,10 @@ class ServiceBackend:
         run_tokens: RunTokens,
         tuner: LiveTuner,
         uploads: Uploads,
+        adviser: LiveAdviser,
     ) -> None:
         self.controller, self.promises, self.run_tokens, self.tuner = controller, promises, run_tokens, tuner
-        self.uploads = uploads
+        self.uploads, self.adviser = uploads, adviser
         self.readiness = Readiness(controller.store.probe)
         self.started = time.monotonic()
         self.stored = asyncio.Event()  # replaced whenever events have been stored
@@ -686,6 +689,15 @@ class ServiceBackend:
     async def tuning(self) -> TuningView:
         """The search that is going on, and the latest front."""
         return self.tuner.view()
+
+    async def advise(self, spec: AdviceSpec) -> AdviceView:
+        """Begin to work out which policies are worth having, unless that goes on already. Raises Conflict."""
+        self._check_decides()
+        return await self.adviser.start(spec)
+
+    async def advice(self) -> AdviceView:
+        """The advice that is being worked out, and the latest."""
+        return self.adviser.view()
 
     async def stop_tuning(self, user: str) -> TuningView:
         """Let the search end with the front so far. Raises Conflict where none is going on."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from betimes.cluster.labels import as_texts
 from betimes.errors import Conflict
-from betimes.foresight.engines import NODES
+from betimes.foresight.engines import NODES, Engine
 from betimes.policies.nodes.heterogeneous_wfq import where_alike
 from betimes.service.engines.named_policies import check_sharing, heeds_labels, kind_of
 from betimes.service.scheduling.job import Job
@@ -30,9 +30,24 @@ class EngineRenewal:
         On nodes of one family `wfq` is that for a pool. front: the policy's point of a front; cause: if it is not the
         user.
         """
+        text, kind = self.checked(text)
+        ledger, log = self._state.ledger, self._state.log
+        before = ledger.policy or None
+        self._settle_up()
+        if self._engine.kind is not None and kind != self._engine.kind:
+            self._hand_over(kind)
+        self._engine.rebuild(text, before)
+        accounts = {str(number): account.row() for number, account in self._engine.accounts.items()}
+        cause = cause or (f"user:{user}" if user != "operator" else user)
+        more: Any = {} if front is None else {"front": front}
+        log("policy-set", cause, policy=text, accounts=accounts, **more)
+        self._engine.look()
+
+    def checked(self, text: str) -> tuple[str, Engine]:
+        """A policy's text for the present nodes, and its engine. Raises PolicyError, Conflict if jobs keep it out."""
         text = where_alike(text, {node.family for node in self._state.ledger.nodes.values()})
         kind, _ = kind_of(text)
-        ledger, log = self._state.ledger, self._state.log
+        ledger = self._state.ledger
         if ledger.shares.is_for_engine(ledger.users):
             check_sharing(text)
         whole = next((job.job_id for job in ledger.jobs.values() if job.trials is not None), None)
@@ -60,16 +75,7 @@ class EngineRenewal:
                 f"policy {text}: a unit of a pool needs the same on all machines, and what job {differing} needs "
                 f"depends on their family; wait for the job, or `betimes cancel {differing}`"
             )
-        before = ledger.policy or None
-        self._settle_up()
-        if self._engine.kind is not None and kind != self._engine.kind:
-            self._hand_over(kind)
-        self._engine.rebuild(text, before)
-        accounts = {str(number): account.row() for number, account in self._engine.accounts.items()}
-        cause = cause or (f"user:{user}" if user != "operator" else user)
-        more: Any = {} if front is None else {"front": front}
-        log("policy-set", cause, policy=text, accounts=accounts, **more)
-        self._engine.look()
+        return text, kind
 
     def take_over(self) -> None:
         """The policy in force is compiled: it decides from now on, first about recent arrivals."""

@@ -43,6 +43,7 @@ from betimes.service.machines.local import discover
 from betimes.service.machines.machine import HERE, REAL, Machine, machines_of_cluster
 from betimes.service.machines.provider import POLL_S
 from betimes.service.runtime.admission import check_start
+from betimes.service.runtime.adviser import LiveAdviser
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.launches import Launches
@@ -314,7 +315,9 @@ def _assemble(recovered: _Recovered, config: ServiceConfig, retune: Retune | Non
     promises = Promises(controller)
     uploads = Uploads(uploads_of(config.state), config.upload_bytes)
     tuner = LiveTuner(controller, config.state, retune)
-    backend = ServiceBackend(controller, promises, recovered.run_tokens, tuner, uploads)
+    backend = ServiceBackend(
+        controller, promises, recovered.run_tokens, tuner, uploads, LiveAdviser(controller, tuner)
+    )
     if config.submit_filter is not None:
         limit_s = config.submit_filter_limit_s
         backend.submissions.filter = SubmissionFilter(config.submit_filter, controller.launches, limit_s)

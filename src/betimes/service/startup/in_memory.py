@@ -16,6 +16,7 @@ from betimes.service.access.auth import RunTokens
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import OpenCloud
+from betimes.service.runtime.adviser import AdviseFor, LiveAdviser
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.controller import LEASE_S, Controller
 from betimes.service.runtime.launches import Launches
@@ -27,7 +28,7 @@ from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.store import Store
-from betimes.service.tuning.process import SearchFor, search_in_process
+from betimes.service.tuning.process import SearchFor, in_process, search_in_process
 from betimes.service.tuning.retune import Retune
 from betimes.service.uploads.kept import Uploads, uploads_of
 
@@ -91,6 +92,7 @@ async def assembled(
     users: Sequence[str] | None = None,
     retune: Retune | None = None,
     search: SearchFor = search_in_process,
+    advises: AdviseFor = in_process,
     world_of: Callable[[float, bool, float], VirtualWorld] = VirtualWorld,
 ) -> AsyncIterator[Assembly]:
     """A service while this is entered. Raises PolicyError, and what a cloud refuses.
@@ -128,7 +130,9 @@ async def assembled(
         controller.source = Source(arrivals, promise_every, users)
     tuner = LiveTuner(controller, folder, retune, search)
     uploads = Uploads(uploads_of(folder))
-    backend = ServiceBackend(controller, Promises(controller), tokens, tuner, uploads)
+    backend = ServiceBackend(
+        controller, Promises(controller), tokens, tuner, uploads, LiveAdviser(controller, tuner, advises)
+    )
     if known:
         await controller.adopt()
     deciding = asyncio.ensure_future(controller.run())

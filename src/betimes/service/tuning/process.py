@@ -1,23 +1,44 @@
-"""A search, ordered in full, in a process that ends with the service (`worker`)."""
+"""Work ordered in full - a search, advice - in a process that ends with the service (`worker`)."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import math
 import os
 import pickle
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol, TypeVar
+
+from pydantic import BaseModel
 
 from betimes.cluster import Cluster
 from betimes.errors import InputError, ServiceError
 from betimes.foresight.tuning import Front, Progress, Search, tune
 from betimes.service.tuning.recent import Recent
 from betimes.service.views.models import TuneSpec
+
+Told = Callable[[dict[str, Any]], None]
+"""Receives the progress of work; of a search: doing, done, of, front, hypervolume."""
+
+Brought_co = TypeVar("Brought_co", bound=BaseModel, covariant=True)
+
+
+class Work(Protocol[Brought_co]):
+    """Everything that some work needs; it travels to another process, and what it brings comes back as JSON."""
+
+    @property
+    def brings(self) -> type[Brought_co]:
+        """The kind of the result."""
+        ...
+
+    def work(self, stopped: Callable[[], bool], report: Told) -> Brought_co:
+        """The result, at once where `stopped` says so. Raises InputError; KeyboardInterrupt: there is none yet."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -31,6 +52,20 @@ class Order:
     resize_interval_s: float
     resize_gain: bool
     baselines: tuple[str, ...]
+
+    @property
+    def brings(self) -> type[Front]:
+        """The kind of the result."""
+        return Front
+
+    def work(self, stopped: Callable[[], bool], report: Told) -> Front:
+        """As `carry_out`, with progress as it is sent."""
+
+        def progressed(progress: Progress) -> None:
+            volume = progress.hypervolume if math.isfinite(progress.hypervolume) else None
+            report({**asdict(progress), "hypervolume": volume})
+
+        return self.carry_out(stopped, progressed)
 
     def carry_out(self, stopped: Callable[[], bool], progress: Callable[[Progress], object]) -> Front:
         """The front. Jobs that the cluster cannot hold now are left out. Raises as `tune` does."""
@@ -59,9 +94,6 @@ class Order:
         )
 
 
-Told = Callable[[dict[str, Any]], None]
-"""Receives a search's progress: doing, done, of, front, hypervolume."""
-
 SearchFor = Callable[[Order, Told, asyncio.Event], Awaitable[Front]]
 """Carries out an order; the event asks it to end with the front so far. Raises InputError, ServiceError."""
 
@@ -72,6 +104,14 @@ LONGEST_LINE = 1 << 28
 
 async def search_in_process(order: Order, report: Told, stop: asyncio.Event) -> Front:
     """A `SearchFor`: one process, in a separate session, killed when this is cancelled."""
+    return await in_process(order, report, stop)
+
+
+async def in_process(order: Work[Brought_co], report: Told, stop: asyncio.Event) -> Brought_co:
+    """Carry work out in one process, in a separate session, killed when this is cancelled.
+
+    Raises InputError, ServiceError.
+    """
     # Its input stays open as long as the service lives: end of file means that the service has gone.
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", WORKER),
@@ -89,12 +129,12 @@ async def search_in_process(order: Order, report: Told, stop: asyncio.Event) -> 
             await process.stdin.drain()
         async for line in process.stdout:
             message: dict[str, Any] = json.loads(line)
-            if "front" in message:
-                return await asyncio.to_thread(Front.model_validate, message["front"])
+            if "brought" in message:
+                return await asyncio.to_thread(order.brings.model_validate, message["brought"])
             if "refused" in message:
                 raise InputError(message["refused"])
             report(message["progress"])
-        raise ServiceError(f"the search ended {_how(await process.wait())}; see the service's log")
+        raise ServiceError(f"the process of it ended {_how(await process.wait())}; see the service's log")
     finally:
         asking.cancel()
         with contextlib.suppress(ProcessLookupError):

@@ -24,6 +24,7 @@ from betimes.service.views.models import JobFilter
 from betimes.twin.nodes.launching import KIND
 from betimes.twin.nodes.renting import RENT
 from betimes.workload import Workload
+from betimes.workload.columns import UNKNOWN
 from betimes.workload.family_demands import SPEED
 from betimes.workload.speedup import SpeedupTable, bind
 from betimes.workload.validation import DEMANDS
@@ -71,17 +72,26 @@ class _Seen:
     took_s: float | None  # likewise; null: it has not finished
 
 
-def recent(store: Store, most: int, working: Mapping[int, float]) -> Recent:
+def recent(
+    store: Store,
+    most: int,
+    working: Mapping[int, float],
+    since_at: float = -math.inf,
+    *,
+    on_any_machines: bool = False,
+) -> Recent:
     """The last `most` jobs; `working`: present beliefs of live ones, seconds on one unit. May run in any thread.
+
+    on_any_machines: with the labels that jobs require, and their demands by family, which a pool does not heed.
 
     Jobs cancelled before they ran are left out; so are jobs whose events are only in an archive file. The work of jobs
     that failed or were cancelled later is that of their runs. Raises Conflict for fewer than two.
     """
-    seen = _seen(store, most)
+    seen = _seen(store, most, since_at)
     if len(seen) < 2:
         raise Conflict(
-            f"{'no job has' if not seen else 'only one job has'} been submitted so far, and a search needs at least "
-            "two; submit some and ask again"
+            f"{'no job has' if not seen else 'only one job has'} been submitted so far, and this needs at least two; "
+            "submit some and ask again"
         )
     work_s: list[float] = []
     for one in seen:
@@ -97,8 +107,9 @@ def recent(store: Store, most: int, working: Mapping[int, float]) -> Recent:
             runs = (run for run in store.runs(number) if run["ended_at"] is not None and not vanished(run))
             took_s = sum(speed(request, r["units"]) * ran_s(r) for r in runs)
         work_s.append(max(LEAST_S, took_s))
-    # Tuning is for policies of a pool, under which jobs require no labels, and need the same everywhere.
-    specs = [one.spec.model_copy(update={"require": {}, "demand": {}}) for one in seen]
+    specs = [one.spec for one in seen]
+    if not on_any_machines:  # under policies of a pool jobs require no labels, and need the same everywhere
+        specs = [spec.model_copy(update={"require": {}, "demand": {}}) for spec in specs]
     submitted = np.array([one.row["submitted_at"] for one in seen])
     workload, curves = as_workload(
         specs,
@@ -107,6 +118,7 @@ def recent(store: Store, most: int, working: Mapping[int, float]) -> Recent:
         submit_s=submitted - submitted.min(),
         work_s=work_s,
         estimate_s=[max(LEAST_S, one.runtime_estimate_s) for one in seen],
+        user=[one.row["user"] for one in seen],
     )
     return Recent(workload, curves)
 
@@ -207,6 +219,7 @@ def as_workload(
     submit_s: ArrayLike,
     work_s: ArrayLike,
     estimate_s: ArrayLike,
+    user: Sequence[str] | int = UNKNOWN,
 ) -> tuple[Workload, SpeedupTable | None]:
     """The same jobs for the twin, and their measured speed-up curves, if any has one.
 
@@ -223,6 +236,7 @@ def as_workload(
         units_per_task=[spec.task_choice for spec in specs],
         curve=[names.of(spec) for spec in specs],
         estimate_s=estimate_s,
+        user=user,
         qos=[TRIAL if spec.qos == "trial" else 0 for spec in specs],
         priority=[spec.priority for spec in specs],
         grace_s=[spec.grace_s for spec in specs],

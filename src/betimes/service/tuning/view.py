@@ -1,4 +1,4 @@
-"""The API's view of searches and of the latest front. It needs the front's model, and so most of Betimes."""
+"""The API's views of searches, of the latest front, and of advice. They need models of most of Betimes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from betimes.foresight.advice import Advice
 from betimes.foresight.tuning import Baseline, Front
-from betimes.service.views.models import Reason, TuneSpec, View
+from betimes.service.views.models import AdviceSpec, Reason, TuneSpec, View
 
 
 class SearchView(View):
@@ -36,3 +37,21 @@ class TuningView(View):
     in_force: Baseline | None = Field(
         default=None, description="the policy in force on the front's jobs; null: it was not tried on them"
     )
+
+
+class AdvisingView(View):
+    """Advice that is being worked out."""
+
+    spec: AdviceSpec
+    begun_at: float
+    done: int = Field(default=0, description="policies")
+    of: int = 0
+
+
+class AdviceView(View):
+    """The advice that is being worked out, if any is, and the latest."""
+
+    going: AdvisingView | None = None
+    problem: str | None = Field(default=None, description="why the last question brought no advice")
+    at: float | None = Field(default=None, description="when the latest was asked for; null: none was")
+    advice: Advice | None = None

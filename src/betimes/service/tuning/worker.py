@@ -1,4 +1,4 @@
-"""The process of a search: an order comes in on standard input, lines of JSON go out.
+"""The process of a search, or of advice: an order comes in on standard input, lines of JSON go out.
 
 It is nice to the jobs, and to the service: they come first.
 """
@@ -6,16 +6,16 @@ It is nice to the jobs, and to the service: they come first.
 from __future__ import annotations
 
 import json
-import math
 import os
 import pickle
 import sys
 import threading
 from typing import Any, BinaryIO
 
+from pydantic import BaseModel
+
 from betimes.errors import InputError
-from betimes.foresight.tuning import Progress
-from betimes.service.tuning.process import Order
+from betimes.service.tuning.process import Work
 
 NICE = 15
 
@@ -25,7 +25,7 @@ def main() -> None:
     os.nice(NICE)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # other output is no answer
-    order: Order = pickle.load(sys.stdin.buffer)
+    order: Work[BaseModel] = pickle.load(sys.stdin.buffer)
     stop = threading.Event()
     threading.Thread(target=_heed, args=(sys.stdin.buffer, stop), daemon=True).start()
 
@@ -33,18 +33,14 @@ def main() -> None:
         answers.write(json.dumps(message) + "\n")
         answers.flush()
 
-    def report(progress: Progress) -> None:
-        volume = progress.hypervolume if math.isfinite(progress.hypervolume) else None
-        say(progress={**progress.__dict__, "hypervolume": volume})
-
     try:
-        front = order.carry_out(stop.is_set, report)
+        brought = order.work(stop.is_set, lambda progress: say(progress=progress))
     except InputError as error:
         say(refused=str(error))
     except KeyboardInterrupt:  # raised by `tune` if it is stopped too early
-        say(refused="it was stopped before there was a front")
+        say(refused="it was stopped too early")
     else:
-        say(front=front.model_dump(mode="json"))
+        say(brought=brought.model_dump(mode="json"))
 
 
 def _heed(asked: BinaryIO, stop: threading.Event) -> None:

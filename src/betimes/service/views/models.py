@@ -729,6 +729,22 @@ OBJECTIVE = "^(jct|pred_err|unfairness|slowdown|wait|makespan|utilisation):(avg|
 """As `foresight.tuning` has them, which must not be loaded for it."""
 
 
+class AdviceSpec(BaseModel):
+    """A question which policies would have been better for the service's own last jobs."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, json_schema_extra={"examples": [{"last_s": 86_400.0}, {}]}
+    )
+
+    last_s: Seconds = Field(default=604_800.0, ge=60.0, description="the jobs submitted in so long until now")
+    budget_s: Seconds = Field(
+        default=120.0,
+        ge=1.0,
+        le=3600.0,
+        description="policies share so long; one that takes longer is left out",
+    )
+
+
 class TuneSpec(BaseModel):
     """A search for the Pareto front of weighted fair queueing on the service's own recent workload."""
 
