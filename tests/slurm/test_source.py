@@ -494,12 +494,13 @@ def test_what_if_a_job_asked_for_something_else(tmp_path: Path) -> None:
     [
         ("none", {"user_names": "hashed"}, True),
         ("none", {}, False),
-        ("cloud,jobs", {}, True),
-        ("users", {}, True),
-        ("jobs,users", {"user_names": "shown"}, False),
+        ("cloud,users", {}, True),
+        ("users", {"own_jobs_only": True}, False),
+        ("jobs,users", {}, False),
+        ("users", {"user_names": "shown"}, False),
     ],
 )
-def test_names_are_hashed_on_request_and_where_slurm_hides_them(
+def test_names_are_hashed_on_request_and_where_readers_may_not_know_them(
     tmp_path: Path, private: str, settings: dict[str, Any], *, is_hashed: bool
 ) -> None:
     slurm = Slurm(tmp_path)

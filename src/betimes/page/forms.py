@@ -90,7 +90,7 @@ async def quote(reads: PageReads, session: Session, given: Given) -> dict[str, A
         return {"quote": None, "problem": None, "jobs": 0}
     try:
         specs = _specs(given)
-        promise = await reads.backend.quote(specs[0], session.user) if len(specs) == 1 else None
+        promise = await reads.seen.quote(specs[0], session.user) if len(specs) == 1 else None
     except BetimesError as error:
         return {"quote": None, "problem": str(error), "jobs": 0}
     return {"quote": promise, "problem": None, "jobs": len(specs)}

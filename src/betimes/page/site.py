@@ -158,10 +158,14 @@ class Site:
         else:
             self.context.rights.check(session, action)
 
+    def _reads_of(self, session: Session) -> PageReads:
+        """The service as a session may see it."""
+        return self.reads.of(self.context.seen_by(session))
+
     async def _draw(
         self, template: str, view: View, request: Request, session: Session, is_part: bool
     ) -> bytes:
-        values = await view(self.reads, request, session)
+        values = await view(self._reads_of(session), request, session)
         return await asyncio.to_thread(self._render, template, request, is_part, session=session, **values)
 
     def _render(
@@ -255,7 +259,7 @@ class Site:
         session = self.sessions.of(request)
         self.context.rights.check(session, "submit")
         given = await fields(request, self.context.limits)
-        values = await quote(self.reads, session, given)
+        values = await quote(self._reads_of(session), session, given)
         body = await asyncio.to_thread(self._render, "quote", request, True, session=session, **values)
         return Response(body, media_type="text/html", headers=HEADERS)
 

@@ -72,7 +72,7 @@ STATES |= {status: [status] for status in OVER} | {"over": [*OVER], "all": [*OVE
 
 async def now(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
     """What is busy, what waits, what ends next, how promises were kept this week, and the reader's own jobs."""
-    nodes, now_at = await reads.backend.nodes(), reads.now_at
+    nodes, now_at = await reads.seen.nodes(), reads.now_at
     everything = await reads.queue(JobFilter(status=_statuses("live"), limit=1))
     running = await reads.queue(JobFilter(status=_statuses("running"), limit=NEXT), fold="none")
     own = await reads.queue(JobFilter(status=_statuses("live"), user=session.user, limit=NEXT))
@@ -389,7 +389,7 @@ async def timeline(reads: PageReads, request: Request, session: Session) -> dict
     axis, half_s = Axis(from_at, to_at), (to_at - from_at) / 2.0
     found = await reads.timeline(axis.from_at, axis.to_at)
     nodes = sorted(
-        {node for each in found for node, _ in each.places} | {n.name for n in await reads.backend.nodes()}
+        {node for each in found for node, _ in each.places} | {n.name for n in await reads.seen.nodes()}
     )
     closed = _closed(reads.backend.scheduler.ledger, axis)
     first = next((at for at, name in enumerate(nodes) if name >= (given["node"] or "")), 0)
@@ -479,7 +479,7 @@ def _stretch(span: Span) -> Stretch:
 
 async def machines(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
     """Nodes with what they hold and who is on them, how much was held over the last day, and the rented fleet."""
-    nodes, now_at = await reads.backend.nodes(), reads.now_at
+    nodes, now_at = await reads.seen.nodes(), reads.now_at
     axis = Axis(now_at - 86_400.0, now_at)
     held, uses = await reads.held(axis.from_at, axis.to_at), _uses(nodes)
     places = {"GPUs": 2, "cores": 3, "memory": 4}
@@ -534,7 +534,7 @@ async def promises(reads: PageReads, request: Request, session: Session) -> dict
 
 async def policy(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
     """The policy in force, the front of the last search, and what a portfolio chose."""
-    in_force, tuning = await reads.backend.policy(), await reads.backend.tuning()
+    in_force, tuning = await reads.seen.policy(), await reads.backend.tuning()
     chosen = request.query_params.get("point")
     number = whole(chosen, "point") if chosen else None
     front = tuning.front

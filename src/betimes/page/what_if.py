@@ -35,7 +35,7 @@ async def what_if(reads: PageReads, request: Request, session: Session) -> dict[
     answer = problem = None
     try:
         if asked := _asked(given, added, removed):
-            found = await reads.backend.what_if(_spec(asked), session.user)
+            found = await reads.seen.what_if(_spec(asked), session.user)
             answer = _answer(found, asked.get("cancel", []))
     except BetimesError as error:
         problem = str(error)
@@ -45,7 +45,7 @@ async def what_if(reads: PageReads, request: Request, session: Session) -> dict[
         "added": added,
         "removed": removed,
         "types": sorted({node.machine.type for node in reads.backend.scheduler.ledger.nodes.values()}),
-        "nodes": [node.name for node in await reads.backend.nodes() if node.status == "up"],
+        "nodes": [node.name for node in await reads.seen.nodes() if node.status == "up"],
         "policies": sorted({*POLICIES, *NODES_POLICIES, *plugins.added(plugins.POLICIES)}),
         "answer": answer,
         "problem": problem,

@@ -69,7 +69,7 @@ def sight(picture: Picture, machines: Machines, counts: Counts | None) -> Check:
     is_counted = counts is not None and not math.isnan(counts.as_of_at)
     if machines.hides_jobs and not is_counted:
         return Check("sight", False, f"PrivateData hides the jobs of others, {follows}")
-    note = "; PrivateData hides jobs from some users, and this is looked at again at each look"
+    note = "; PrivateData hides them from other users, who see their own alone in a service that watches"
     return Check("sight", True, f"all {seen} jobs are seen{note if machines.hides_jobs else ''}")
 
 

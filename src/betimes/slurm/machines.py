@@ -106,10 +106,9 @@ class Machines:
         return "jobs" in self.settings.get("PrivateData", "").lower().split(",")
 
     @property
-    def hides_names(self) -> bool:
-        """Whether users see neither jobs nor names of others (`PrivateData` has jobs or users)."""
-        private = self.settings.get("PrivateData", "").lower().split(",")
-        return "jobs" in private or "users" in private
+    def hides_users(self) -> bool:
+        """Whether users may not know of others (`PrivateData=users`)."""
+        return "users" in self.settings.get("PrivateData", "").lower().split(",")
 
     @property
     def kept_s(self) -> float:

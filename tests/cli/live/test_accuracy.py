@@ -14,7 +14,7 @@ from tests.cli.conftest import Call, Tell
 def test_the_figures_in_words(betimes: Call, tell: Tell) -> None:
     tell(accuracy=ACCURACY)
     out = betimes("accuracy", "--since", "7d", "--by", "user").out
-    assert tell.asked == [("accuracy", 604_800.0, 0.0, "user", False)]
+    assert tell.asked == [("accuracy", 604_800.0, 0.0, "user", False, None)]
     assert "79% of 100" in out
     for text in (
         "first",
@@ -55,7 +55,7 @@ def test_it_is_drawn(betimes: Call, tell: Tell, tmp_path: Path) -> None:
     )  # fmt: skip
     tell(accuracy=ACCURACY.model_copy(update={"promises": [one] * 20}))
     betimes("accuracy", "--plot", str(tmp_path / "a.svg"))
-    assert tell.asked == [("accuracy", None, 0.0, None, True)]
+    assert tell.asked == [("accuracy", None, 0.0, None, True, None)]
     assert "Coverage, 20 promises" in (tmp_path / "a.svg").read_text()
 
 

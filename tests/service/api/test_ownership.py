@@ -133,7 +133,7 @@ def test_what_others_see_of_a_job(tmp_path: Path) -> None:
                 (event["kind"], event["data"].get("user")) for event in events if event["job_id"] is None
             ]
             assert [user for kind, user in of_users if kind == "user-set"].count(None) == 2
-            for path in ("", "?state=all", "job/2", "time", "machines", "promises", "policy"):
+            for path in ("", "queue?state=all", "job/2", "time", "machines", "promises", "policy"):
                 page = await service.browse("GET", f"/{path}", tokens[user])
                 assert (page.status_code, SECRET in page.text) == (200, False), path
         assert (await service.done("GET", "/users", tokens["vic"]))["users"][0]["name"] == "vic"
@@ -178,7 +178,7 @@ def test_the_page_offers_each_what_they_may_do(tmp_path: Path) -> None:
     async def talk(service: Shared) -> None:
         tokens = {**await shared_jobs(service), "root": service.operator}
         for user, own in (("ada", (2, 3, 4)), ("eve", (5,)), ("vic", ()), ("root", (2, 3, 4, 5))):
-            queue = (await service.browse("GET", "/", tokens[user])).text
+            queue = (await service.browse("GET", "/queue", tokens[user])).text
             boxes = [job for job in range(1, 6) if f'name="job" value="{job}"' in queue]
             assert boxes == list(own)
             assert (

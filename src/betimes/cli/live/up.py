@@ -36,7 +36,7 @@ REPEATED = {"retune", "retune_objective", "retune_apply", "budget", "resource"}
 
 def _flags() -> dict[str, Any]:
     """An option for each setting of a service."""
-    switches = {"slurm", "ray_open", "resize_gain", "run_as_me", "read_all"}
+    switches = {"slurm", "ray_open", "resize_gain", "run_as_me", "read_all", "own_jobs_only"}
     return {
         setting.name: Annotated[
             list[str] | None

@@ -23,6 +23,7 @@ from betimes.service.api.limits import Limits
 from betimes.service.spec.job_spec import JobSpec, is_url
 
 if TYPE_CHECKING:  # it takes a second to import
+    from betimes.service.runtime.seen import Seen
     from betimes.service.runtime.service_backend import ServiceBackend
 
 
@@ -60,6 +61,12 @@ class Context:
                     "notify",
                 )
 
+    def seen_by(self, caller: Caller) -> Seen:
+        """The service as a caller may see it."""
+        from betimes.service.runtime.seen import Seen  # as above
+
+        return Seen(self.backend, self.rights.only(caller), caller.user)
+
     async def permitted(
         self, caller: Caller, action: Action, numbers: Sequence[int], where_possible: bool = False
     ) -> list[int]:
@@ -67,10 +74,11 @@ class Context:
 
         Raises NotAllowed, Unknown.
         """
-        if self.rights.may(caller, action):
+        only = self.rights.only(caller)
+        if only is None and self.rights.may(caller, action):
             return list(numbers)
         # Whose a job is never changes. One that is not there yet is refused: it may be another's a moment later.
-        owners = await self.backend.owners(numbers)
+        owners = await self.seen_by(caller).owners(numbers)
         found: list[int] = []
         for number in numbers:
             owner = owners.get(number)

@@ -1,6 +1,7 @@
 """The view of other users' jobs: that something happened, when and why, and no details.
 
-Everybody sees the queue: name, user, state, size, labels, promise and reason of each job (`JobView`).
+Everybody sees the queue: name, user, state, size, labels, promise and reason of each job (`JobView`). Where jobs are
+private, nothing of it is shown (`runtime.seen`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Events:
     """Events of the log as one caller may see them."""
 
     def __init__(self, here: Context, caller: Caller) -> None:
-        self._here, self._caller = here, caller
+        self._here, self._caller, self._seen = here, caller, here.seen_by(caller)
         self._sees_all = here.rights.may(caller, "operate")
         self._owners: dict[int, str] = {}
 
@@ -32,25 +33,31 @@ class Events:
             return list(events)
         jobs = {event.job_id for event in events if event.job_id is not None}
         self._owners |= await self._here.backend.owners(sorted(jobs - self._owners.keys()))
-        return [self._shown(event) for event in events]
+        return [self._shown(event) for event in events if not self.leaves_out(event)]
+
+    def leaves_out(self, event: EventView) -> bool:
+        """Whether an event, whose job's owner was looked up, is one of a private job of others."""
+        return event.job_id is not None and not self._seen.shows(self._owners.get(event.job_id))
 
     def stream(self, events: AsyncIterator[EventView]) -> AsyncIterator[EventView]:
-        """The same, as they come."""
+        """The same, as they come; of those that are left out only the number, with which a reader resumes."""
         return events if self._sees_all else self._streamed(events)
 
     async def _streamed(self, events: Any) -> AsyncGenerator[EventView, None]:
         async with contextlib.aclosing(events):
             async for event in events:
-                yield (await self.page([event]))[0]
+                shown = await self.page([event])
+                yield shown[0] if shown else event.model_copy(update=_HIDDEN)
 
     def _shown(self, event: EventView) -> EventView:
+        event = self._seen.event(event)
         if event.kind == "set-aside":  # a traceback may show anything
             return event.model_copy(update=_HIDDEN)
         if event.job_id is None:
             is_others = event.kind in _ABOUT_USERS and event.data.get("user") != self._caller.user
             return event.model_copy(update=_HIDDEN) if is_others else event
         owner = self._owners.get(event.job_id)
-        if owner == self._caller.user:
+        if self._here.rights.owns(self._caller, owner):
             return event
         if not self._here.rights.may(self._caller, "read", owner):
             return event.model_copy(update=_HIDDEN)
@@ -77,7 +84,7 @@ def story_for(here: Context, caller: Caller, story: JobStory) -> JobStory:
 
 
 def _spec_for(here: Context, caller: Caller, owner: str, spec: JobSpec) -> JobSpec:
-    if owner == caller.user or here.rights.may(caller, "operate"):
+    if here.rights.owns(caller, owner) or here.rights.may(caller, "operate"):
         return spec
     hook = spec.notify and hook_host(spec.notify)
     return spec.model_copy(update={"env": {}, "notify": hook, "mail_user": None})

@@ -7,6 +7,7 @@ made again, rarely enough to take at most one part in `SHARE` of a core.
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import math
 import time
@@ -18,6 +19,7 @@ import numpy as np
 
 from betimes.errors import Unknown
 from betimes.service.runtime.queue_order import Found, Group, Place, QueueOrder, Total
+from betimes.service.runtime.seen import Seen
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.to_views import job_view
 from betimes.service.scheduling.job import Job
@@ -89,15 +91,40 @@ class _KeptAccount(NamedTuple):
     until_s: float
 
 
+class _Orders:
+    """The order of the queue; of a long one it may be some seconds old."""
+
+    def __init__(self, backend: ServiceBackend) -> None:
+        self._backend = backend
+        self._kept: _Kept | None = None
+
+    def of(self, live: list[Job]) -> QueueOrder:
+        """The order of these jobs."""
+        kept, began_s = self._kept, time.monotonic()
+        if kept is None or began_s >= kept.until_s:
+            order = QueueOrder(live, self._backend.promises.latest)
+            now_s = time.monotonic()
+            self._kept = kept = _Kept(order, now_s + SHARE * (now_s - began_s))
+        return kept.order
+
+
 class PageReads:
     """The service as the pages see it."""
 
     def __init__(self, backend: ServiceBackend) -> None:
-        self.backend, self._controller = backend, backend.controller
+        self.backend, self._controller, self.seen = backend, backend.controller, Seen(backend)
         self._renewing: asyncio.Future[Any] | None = None
         self._renewed_s = -RENEW_S
-        self._kept_order: _Kept | None = None
         self._kept_account: _KeptAccount | None = None
+        self._orders = _Orders(backend)
+
+    def of(self, seen: Seen) -> PageReads:
+        """The same for a reader who sees that of the service; only this one has forecasts renewed."""
+        if seen.only is None:
+            return self
+        made = copy.copy(self)
+        made.seen = seen
+        return made
 
     @property
     def now_at(self) -> float:
@@ -106,16 +133,21 @@ class PageReads:
 
     @property
     def last_end_at(self) -> float:
-        """The expected end of the last of the live jobs; the present if that is not known."""
-        found = self.backend.promises.latest
-        known = found.finish_at[np.isfinite(found.finish_at)] if found is not None else np.empty(0)
-        return float(known.max(initial=self.now_at))
+        """The expected end of the last of the live jobs that are shown; the present if that is not known."""
+        found, jobs = self.backend.promises.latest, self.backend.scheduler.ledger.jobs
+        if found is None:
+            return self.now_at
+        is_known = np.isfinite(found.finish_at)
+        if self.seen.only is not None:
+            is_known &= [number in jobs and self.seen.shows(jobs[number].user) for number in found.job]
+        return float(found.finish_at[is_known].max(initial=self.now_at))
 
     @property
     def runs_end_at(self) -> float:
-        """The expected end of the last of the jobs that run; the present if that is not known."""
+        """The expected end of the last of the jobs that run and are shown; the present if that is not known."""
         found = self.backend.promises.latest
-        runs = [job.job_id for job in [*self.backend.scheduler.ledger.jobs.values()] if job.run is not None]
+        jobs, shows = [*self.backend.scheduler.ledger.jobs.values()], self.seen.shows
+        runs = [job.job_id for job in jobs if job.run is not None and shows(job.user)]
         ends = [end for number in runs if found is not None and (end := found.times(number)[1]) is not None]
         return max([self.now_at, *ends])
 
@@ -150,12 +182,16 @@ class PageReads:
         fold: one of `queue_order.FOLDS`; empty: pipelines, or as much of these as is not looked for. sort: `end`, or
         one of `queue_order.SORTS`.
         """
+        shown = self.seen.filtered(wanted)
+        if shown is None:
+            return Queue([], None, {})
+        wanted = shown
         store, jobs = self._controller.store, self.backend.scheduler.ledger.jobs
         live = [*jobs.values()]
         usual = "none" if wanted.array_id is not None else "array" if pipeline is not None else "pipeline"
 
         def read() -> tuple[list[Found], Mapping[int, Mapping[str, Any]], dict[str, Total]]:
-            order = self._order(live)
+            order = self._orders.of(live)
             is_wanted = order.wanted(jobs, wanted, pipeline)
             rows = order.page(jobs, is_wanted, fold or usual, after, sort, descends)
             found = list(islice(rows, wanted.limit + 1))
@@ -167,7 +203,7 @@ class PageReads:
         return Queue(
             [
                 Row(
-                    job_view(rows[each.job], waiting, now_at),
+                    self.seen.shown(job_view(rows[each.job], waiting, now_at)),
                     each.group,
                     each.counts,
                     last_end([end for job in each.last if (end := self._end(*job)) is not None]),
@@ -179,15 +215,6 @@ class PageReads:
             following,
             standing,
         )
-
-    def _order(self, live: list[Job]) -> QueueOrder:
-        """The order of the queue; of a long one it may be some seconds old."""
-        kept, began_s = self._kept_order, time.monotonic()
-        if kept is None or began_s >= kept.until_s:
-            order = QueueOrder(live, self.backend.promises.latest)
-            now_s = time.monotonic()
-            self._kept_order = kept = _Kept(order, now_s + SHARE * (now_s - began_s))
-        return kept.order
 
     def ends(self, job: JobView) -> Ends | None:
         """The end of a live job, as things stand now; three times the point where no interval is known; null: never."""
@@ -225,9 +252,12 @@ class PageReads:
 
     async def over(self, wanted: JobFilter) -> list[JobView]:
         """Jobs of any status, newest first. Raises StoreError."""
-        rows = await asyncio.to_thread(self._controller.store.jobs, wanted)
+        shown = self.seen.filtered(wanted)
+        if shown is None:
+            return []
+        rows = await asyncio.to_thread(self._controller.store.jobs, shown)
         waiting, now_at = self.backend.scheduler.wait_reasons(self.backend.promises.latest), self.now_at
-        return [job_view(row, waiting, now_at) for row in rows]
+        return [self.seen.shown(job_view(row, waiting, now_at)) for row in rows]
 
     async def listed(self, number: int) -> JobView:
         """A job as lists show it. Raises Unknown, StoreError."""
@@ -244,14 +274,16 @@ class PageReads:
 
     async def job(self, number: int) -> JobStory:
         """Everything about a job. Raises Unknown, StoreError."""
-        return await self.backend.job(number, renews=False)
+        return await self.seen.job(number, renews=False)
 
     async def accuracy(self, by: By) -> AccuracyView:
         """The accuracy of promises, also by user, name, policy or horizon. Raises StoreError."""
-        return await self.backend.accuracy(None, 0.0, by, False)
+        return await self.seen.accuracy(None, 0.0, by, False)
 
     async def lately(self) -> AccuracyView:
         """The accuracy of the promises of the last `LATELY_S`, as of up to some minutes ago. Raises StoreError."""
+        if self.seen.only is not None:
+            return await self.seen.accuracy(LATELY_S, 0.0, None, False)
         began_s = time.monotonic()
         if self._kept_account is None or began_s >= self._kept_account.until_s:
             account = await self.backend.accuracy(LATELY_S, 0.0, None, False)
@@ -266,9 +298,10 @@ class PageReads:
         return job is not None and job.run is not None and job.run.number == run
 
     def named(self, numbers: Iterable[int]) -> dict[int, tuple[str, str]]:
-        """The names and users of jobs, by their numbers; of those that are not over."""
+        """The names and users of jobs, by their numbers; of those that are not over, and are shown."""
         jobs = self.backend.scheduler.ledger.jobs
-        return {number: (jobs[number].spec.title, jobs[number].user) for number in numbers if number in jobs}
+        found = [jobs[number] for number in numbers if number in jobs]
+        return {job.job_id: (job.spec.title, job.user) for job in found if self.seen.shows(job.user)}
 
     async def held(self, from_at: float, to_at: float) -> list[tuple[float, float, float, float, float]]:
         """The latest `MOST_RUNS` runs in a window: from, until at most now, and the GPUs, cores and GiB they hold."""
@@ -296,7 +329,8 @@ class PageReads:
 
     async def timeline(self, from_at: float, to_at: float) -> list[Span]:
         """Runs and expected runs in a window, the latest `MOST_RUNS` runs and the first `MOST_WAITING` others."""
-        rows = await asyncio.to_thread(self._controller.store.runs_between, from_at, to_at, MOST_RUNS)
+        read, only = self._controller.store.runs_between, self.seen.only
+        rows = await asyncio.to_thread(read, from_at, to_at, MOST_RUNS, only)
         found, jobs = self.backend.promises.latest, self.backend.scheduler.ledger.jobs
         now_at = self.now_at
         nodes_of = {(row["job_id"], row["number"]): {node for node, _ in row["places"]} for row in rows}
@@ -315,6 +349,8 @@ class PageReads:
             if start_at >= to_at or len(spans) - len(rows) >= MOST_WAITING:
                 break
             if job is None or job.run is not None or job.status is not Status.QUEUED or finish_at <= from_at:
+                continue
+            if not self.seen.shows(job.user):
                 continue
             name, user = job.spec.title, job.user
             spans.append(Span(number, name, user, job.status.value, [], start_at, finish_at))

@@ -41,7 +41,7 @@ from betimes.service.runtime.to_views import (
     user_view,
 )
 from betimes.service.runtime.tuner import LiveTuner
-from betimes.service.runtime.usage import efficiency_view, rented, usage_view
+from betimes.service.runtime.usage import Rented, efficiency_view, rented, usage_view
 from betimes.service.runtime.what_if import LATE_S, MOST_ARRIVALS, Helps, WhatIf, changes_for, check_late
 from betimes.service.scheduling.effects import Signalled
 from betimes.service.scheduling.events import Event
@@ -628,25 +628,32 @@ class ServiceBackend:
             return await asyncio.to_thread(tries.play)
 
     async def accuracy(
-        self, since_s: float | None, until_s: float, by: By | None, listed: bool
+        self, since_s: float | None, until_s: float, by: By | None, listed: bool, user: str | None = None
     ) -> AccuracyView:
         """The accuracy of the promises of a period, from so long ago (null: from the first) until so long ago.
 
-        Raises Refused for a period that ends before it begins.
+        user: to whose jobs; null: to all. Raises Refused for a period that ends before it begins.
         """
         since_at, until_at = self._period(since_s, until_s)
         level = self.scheduler.settings.level
 
         def read() -> AccuracyView:
-            rows = self.controller.store.promises(since_at, until_at)
+            rows = self.controller.store.promises(since_at, until_at, user)
             return account(rows, since_at, until_at, level, by, listed, self.scheduler.watches)
 
         return await asyncio.to_thread(read)
 
     async def usage(
-        self, since_s: float | None, until_s: float, by: Literal["user", "name", "label", "account"] | None
+        self,
+        since_s: float | None,
+        until_s: float,
+        by: Literal["user", "name", "label", "account"] | None,
+        user: str | None = None,
     ) -> UsageView:
-        """The use by runs in a period. Raises Refused for a period that ends before it begins."""
+        """The use by runs in a period. Raises Refused for a period that ends before it begins.
+
+        user: by the runs of whose jobs; of these no rented machine is counted. Null: by all.
+        """
         since_at, until_at = self._period(since_s, until_s)
         ledger = self.scheduler.ledger
         nodes, standing = [*ledger.nodes.values()], dict[str, Standing]()
@@ -657,10 +664,11 @@ class ServiceBackend:
 
         def read() -> UsageView:
             store = self.controller.store
-            total = store.usage(since_at, until_at, None)
-            grouped = store.usage(since_at, until_at, by) if by is not None else []
+            total = store.usage(since_at, until_at, None, user)
+            grouped = store.usage(since_at, until_at, by, user) if by is not None else []
             asked = {"since_at": since_at, "until_at": until_at, "by": by}
-            return usage_view(total, grouped, nodes, asked, standing, rented(store, live, asked))
+            charged = rented(store, live, asked) if user is None else Rented([], [], [])
+            return usage_view(total, grouped, nodes, asked, standing, charged)
 
         return await asyncio.to_thread(read)
 

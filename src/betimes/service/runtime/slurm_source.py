@@ -112,12 +112,26 @@ class Look:
 
 
 class Observation:
-    """The last look at Slurm, from which promises are made. names: how users and jobs are called."""
+    """The last look at Slurm, from which promises are made. names: how users and jobs are called.
 
-    def __init__(self) -> None:
+    own_jobs_only: whether users see their own jobs alone, though Slurm shows them others'. hides_jobs: whether Slurm
+    does not, which is so until it has been seen.
+    """
+
+    def __init__(self, own_jobs_only: bool = False) -> None:
+        self._own_jobs_only, self.hides_jobs = own_jobs_only, True
         self._last: Look | None = None
         self.why_none = "Slurm has not been looked at yet"
         self.names = Names()
+
+    @property
+    def is_private(self) -> bool:
+        """Whether users see their own jobs alone."""
+        return self._own_jobs_only or self.hides_jobs
+
+    def name_of(self, user: str) -> str:
+        """The name of a user in the log."""
+        return self.names.of(user)
 
     @property
     def is_blind(self) -> bool:
@@ -243,6 +257,7 @@ class SlurmSource:
             if self.seen_at is not None and self._controller.clock.now_s() > self.seen_at + OLD_S:
                 self._observation.refuse(f"{error}; it was last seen {length(OLD_S)} ago or earlier")
             return
+        self._observation.hides_jobs = machines.hides_jobs
         is_slow = picture.took_s > SLOW_S
         self.pause_s = min(2.0 * self.pause_s, MOST_POLL_S) if is_slow else self._poll_s
         seen = sight(picture, machines, counts)

@@ -161,15 +161,16 @@ def event_view(event: Event) -> EventView:
         cause=event.cause,
         job_id=event.job,
         node=event.node,
-        text=_words(event),
+        text=words_of(event.kind, event.data),
         data=_without_hook(event.data),
     )
 
 
-def _words(event: Event) -> str | None:
-    words = KINDS[event.kind].words
+def words_of(kind: str, data: Mapping[str, Any]) -> str | None:
+    """The details of an event in words; null: its data say all."""
+    words = KINDS[kind].words
     try:
-        return None if words is None else words(event.data)
+        return None if words is None else words(data)
     except (KeyError, TypeError):  # an earlier version's event, which has other data
         return None
 

@@ -55,7 +55,9 @@ async def watch_slurm(
     while controller.scheduler.stands_by:  # nothing is played out until the policy is compiled
         await asyncio.sleep(COMPILED_S)
     looks = Looks(Commands(config.slurm_bin))
-    is_hashed = config.user_names == "hashed" or (config.user_names == "auto" and await _hides(looks, config))
+    is_hashed = config.user_names == "hashed"
+    if config.user_names == "auto" and not config.own_jobs_only:
+        is_hashed = await _hides(looks, config)
     names = Names(key if is_hashed else None)
     observation = controller.settings.observation
     assert isinstance(observation, Observation), "it was made with the engine's settings"
@@ -77,20 +79,20 @@ async def watch_slurm(
 
 
 async def _hides(looks: Looks, config: ServiceConfig) -> bool:
-    """Whether Slurm hides the names of others: readers of the service are others. Waits until Slurm answers."""
+    """Whether Slurm hides users from readers who see the jobs of others. Waits until Slurm answers."""
     while True:
         try:
-            hides = (await asyncio.to_thread(looks.machines)).hides_names
+            machines = await asyncio.to_thread(looks.machines)
         except SlurmError as error:
             log.warning("%s; nothing is watched until it answers", error)
             await asyncio.sleep(config.poll_s)
         else:
-            if hides:
+            if is_hidden := machines.hides_users and not machines.hides_jobs:
                 log.warning(
-                    "Slurm hides jobs or users from others (PrivateData), and this service has other readers: it keeps "
+                    "Slurm hides users from others (PrivateData=users), and this service has other readers: it keeps "
                     "hashes in place of names (--user-names shown keeps the names)"
                 )
-            return hides
+            return is_hidden
 
 
 def taught(looks: Looks, history_s: float, level: float, names: Names) -> tuple[bytes, int]:

@@ -180,7 +180,7 @@ def _engine_settings(config: ServiceConfig) -> Settings:
         queues=config.queues,
         fleet=FleetLimits(config.most_machines, config.longest_lease_s),
         plans_aside=config.arrivals is None,  # a replay has the same result each time
-        observation=Observation() if config.slurm else None,
+        observation=Observation(config.own_jobs_only) if config.slurm else None,
     )
 
 
@@ -322,7 +322,7 @@ def _assemble(recovered: _Recovered, config: ServiceConfig, retune: Retune | Non
         limit_s = config.submit_filter_limit_s
         backend.submissions.filter = SubmissionFilter(config.submit_filter, controller.launches, limit_s)
     tokens.role_of = backend.role_of
-    metrics = None
+    metrics, observation = None, controller.settings.observation
     if config.metrics != "off":
         # A service without them does not load the library.
         from betimes.service.runtime.metrics import Metrics
@@ -335,7 +335,7 @@ def _assemble(recovered: _Recovered, config: ServiceConfig, retune: Retune | Non
         page=partial(config.page, backend) if config.page is not None else None,
         metrics=metrics,
         local_metrics=config.metrics == "local",
-        rights=Rights(reads_all=config.read_all),
+        rights=Rights(config.read_all, observation if isinstance(observation, Observation) else None),
         peers=_peers(controller, config, recovered.operator),
         pace=config.rate_limit,
     )

@@ -459,10 +459,20 @@ class ServiceConfig:
         metadata=_setting(
             "user_names",
             "Whether --slurm keeps the names of users and jobs, or hashes that tell them apart; auto: hashes where "
-            "Slurm hides jobs or users from others (PrivateData).",
+            "Slurm hides users (PrivateData), and readers see the jobs of others.",
             _user_names,
             "auto|shown|hashed",
             "auto",
+        ),
+    )
+    own_jobs_only: bool = field(
+        default=False,
+        metadata=_setting(
+            "own_jobs_only",
+            "With --slurm, show users who are no operators their own jobs alone, as is done without it where Slurm "
+            "hides those of others (PrivateData=jobs).",
+            _yes,
+            default="false",
         ),
     )
     database: str | None = field(
@@ -746,6 +756,8 @@ class ServiceConfig:
             raise InputError(f"--slurm: Slurm decides, and has the nodes; leave out {other}")
         if not self.slurm and self.slurm_bin is not None:
             raise InputError("--slurm-bin is about an existing Slurm; add --slurm")
+        if not self.slurm and self.own_jobs_only:
+            raise InputError("--own-jobs-only is about an existing Slurm; add --slurm")
         if self.local_users is not None:
             from betimes.service.access.peers import check_local  # loads asyncio
 

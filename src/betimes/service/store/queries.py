@@ -116,8 +116,8 @@ def _looked_up(column: ColumnElement[str]) -> ColumnElement[str]:
     return column + ""
 
 
-def runs_between(from_at: float, to_at: float, most: int) -> Select[Any]:
-    """Runs that overlap a window of time, the latest first, with name, user and status of their jobs.
+def runs_between(from_at: float, to_at: float, most: int, user: str | None) -> Select[Any]:
+    """Runs of a user, or of all, that overlap a window, the latest first, with name, user and status of their jobs.
 
     A run that ended cannot have begun after its job did: the index on the ends of jobs and the few live jobs bound it.
     """
@@ -129,6 +129,7 @@ def runs_between(from_at: float, to_at: float, most: int) -> Select[Any]:
             runs.c.started_at < to_at,
             or_(runs.c.ended_at.is_(None), runs.c.ended_at > from_at),
             or_(jobs.c.finished_at.is_(None), jobs.c.finished_at > from_at),
+            _of(user),
         )
         .order_by(runs.c.started_at.desc())
         .limit(most)
@@ -138,8 +139,10 @@ def runs_between(from_at: float, to_at: float, most: int) -> Select[Any]:
 By = Literal["user", "name", "label", "account"]
 
 
-def usage(since_at: float, until_at: float, by: By | None, is_postgres: bool) -> Select[Any]:
-    """Use of runs within a period, by group and by the demand of a unit of their jobs.
+def usage(
+    since_at: float, until_at: float, by: By | None, user: str | None, is_postgres: bool
+) -> Select[Any]:
+    """Use of the runs of a user, or of all, within a period, by group and by the demand of a unit of their jobs.
 
     Columns: `group`, `cpu`, `gpu`, `memory_gib` of a unit; `jobs`, `unit_s`; of jobs that started in the period
     `started` and `wait_s` in total; `owned_s` is the part of `unit_s` that was not on rented machines. Of labels, a
@@ -177,6 +180,7 @@ def usage(since_at: float, until_at: float, by: By | None, is_postgres: bool) ->
             ended_at > since_at,
             # A run that ended cannot have begun after its job did: the index on the ends of jobs bounds it.
             or_(jobs.c.finished_at.is_(None), jobs.c.finished_at > since_at),
+            _of(user),
         )
         .subquery()
     )
@@ -214,6 +218,11 @@ def charged(since_at: float, until_at: float, by: By | None) -> Select[Any]:
     total: Any = func.sum(rows.c.usd, type_=Double).label("usd")
     sums: Any = select(rows.c.group, total)
     return sums.group_by(rows.c.group)
+
+
+def _of(user: str | None) -> ColumnElement[bool]:
+    """The jobs of a user; null: all."""
+    return true() if user is None else jobs.c.user == user
 
 
 def _grouped(source: Any, by: By | None) -> tuple[ColumnElement[Any], Any]:

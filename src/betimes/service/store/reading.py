@@ -193,13 +193,16 @@ class Reader:
                 found.update((number, user) for number, user in rows)
         return found
 
-    def runs_between(self, from_at: float, to_at: float, most: int) -> list[Row]:
-        """The latest `most` runs that overlap a window, with the names, users and statuses of their jobs."""
-        return self._rows(runs_between(from_at, to_at, most))
+    def runs_between(self, from_at: float, to_at: float, most: int, user: str | None = None) -> list[Row]:
+        """The latest `most` runs that overlap a window, with the names, users and statuses of their jobs.
 
-    def usage(self, since_at: float, until_at: float, by: By | None) -> list[Row]:
-        """Sums over runs (`usage.usage`); a scan of the period's runs."""
-        return self._rows(usage(since_at, until_at, by, is_postgres=self._database.is_remote))
+        user: whose jobs; null: everybody's.
+        """
+        return self._rows(runs_between(from_at, to_at, most, user))
+
+    def usage(self, since_at: float, until_at: float, by: By | None, user: str | None = None) -> list[Row]:
+        """Sums over the runs of a user, or of all (`queries.usage`); a scan of the period's runs."""
+        return self._rows(usage(since_at, until_at, by, user, is_postgres=self._database.is_remote))
 
     def charged(self, since_at: float, until_at: float, by: By | None) -> list[Row]:
         """Sums of charges for rented machines (`queries.charged`)."""
@@ -246,9 +249,10 @@ class Reader:
         """The quotes of a job, first one first."""
         return self._rows(select(_QUOTES).where(_QUOTES.c.job_id == job_id).order_by(_QUOTES.c.quote_id))
 
-    def promises(self, since_at: float, until_at: float) -> list[Row]:
+    def promises(self, since_at: float, until_at: float, user: str | None = None) -> list[Row]:
         """The first and the latest promise of each job that finished in a period, by the job's end.
 
+        user: of whose jobs; null: everybody's.
         A row is the quote's, with `user`, `name`, `submitted_at`, `started_at`, `finished_at`, `slurm_start_at` and
         `spec` of its job, `is_first` and `is_latest`.
         Promises that a hold has made void count for nothing.
@@ -262,6 +266,7 @@ class Reader:
                 _JOBS.c.finished_at.between(since_at, until_at),
                 _JOBS.c.status == "finished",
                 _QUOTES.c.finish_at.is_not(None),
+                true() if user is None else _JOBS.c.user == user,
             )
             .order_by(_JOBS.c.finished_at, _QUOTES.c.job_id, _QUOTES.c.quote_id)
         )

@@ -39,9 +39,9 @@ MaintenanceNumber = Annotated[
     operation_id="list_nodes",
     responses={200: examples.shown(examples.NODE_LIST, "Every node."), **failing(401, 403, 503)},
 )
-async def list_nodes(here: Here, _: Viewer) -> NodeList:
+async def list_nodes(here: Here, caller: Viewer) -> NodeList:
     """Every node, with what is free on it."""
-    return NodeList(nodes=await here.backend.nodes())
+    return NodeList(nodes=await here.seen_by(caller).nodes())
 
 
 @router.post(
@@ -165,9 +165,9 @@ async def remove_maintenance(number: MaintenanceNumber, here: Here, user: Operat
     operation_id="get_policy",
     responses={200: examples.shown(examples.POLICY, "The policy."), **failing(401, 403, 503)},
 )
-async def get_policy(here: Here, _: Viewer) -> PolicyView:
+async def get_policy(here: Here, caller: Viewer) -> PolicyView:
     """By what the service decides."""
-    return await here.backend.policy()
+    return await here.seen_by(caller).policy()
 
 
 @router.get(

@@ -92,15 +92,19 @@ async def _stream(here: Context, caller: Caller, asked: EventQuery, after: int) 
     # What cannot be read (events that were archived) is reported now: a stream that has begun can only end.
     await here.backend.events(after, 1, None, ())
 
+    shown = Events(here, caller)
+
     def wanted(event: EventView) -> bool:
         return (
-            (asked.job is None or event.job_id == asked.job)
+            not shown.leaves_out(event)
+            and (asked.job is None or event.job_id == asked.job)
             and (not kinds or event.kind in kinds)
             and (asked.by is None or event.cause == f"user:{asked.by}")
         )
 
-    events = Events(here, caller).stream(here.backend.watch(after))
-    pieces = sse(events, after, wanted, here.closing, here.limits.keep_alive_s)
+    pieces = sse(
+        shown.stream(here.backend.watch(after)), after, wanted, here.closing, here.limits.keep_alive_s
+    )
     return EventStream(while_held(here, caller, pieces))
 
 

@@ -96,7 +96,7 @@ async def submit(
 )
 async def quote(here: Here, user: Submitter, spec: Annotated[JobSpec, Depends(Sent(JobSpec))]) -> Quote:
     """Play the present state forward with the job in it, without submitting it."""
-    return await here.backend.quote(spec, user.user)
+    return await here.seen_by(user).quote(spec, user.user)
 
 
 @router.post(
@@ -112,7 +112,7 @@ async def what_if(
     here: Here, user: Submitter, asked: Annotated[WhatIfSpec, Depends(Sent(WhatIfSpec))]
 ) -> WhatIfView:
     """Play the present state forward twice, as it is and with these changes."""
-    return await here.backend.what_if(asked, user.user)
+    return await here.seen_by(user).what_if(asked, user.user)
 
 
 @router.get(
@@ -124,9 +124,9 @@ async def what_if(
         **failing(400, 401, 403, 422, 503),
     },
 )
-async def get_accuracy(here: Here, _: Viewer, asked: Annotated[AccuracyQuery, Query()]) -> AccuracyView:
+async def get_accuracy(here: Here, caller: Viewer, asked: Annotated[AccuracyQuery, Query()]) -> AccuracyView:
     """The promises of jobs that finished in a period beside the truth, users' estimates and a simple baseline."""
-    return await here.backend.accuracy(asked.since_s, asked.until_s, asked.by, asked.promises)
+    return await here.seen_by(caller).accuracy(asked.since_s, asked.until_s, asked.by, asked.promises)
 
 
 @router.get(
@@ -138,9 +138,9 @@ async def get_accuracy(here: Here, _: Viewer, asked: Annotated[AccuracyQuery, Qu
         **failing(401, 403, 422, 503),
     },
 )
-async def get_usage(here: Here, _: Viewer, asked: Annotated[UsageQuery, Query()]) -> UsageView:
+async def get_usage(here: Here, caller: Viewer, asked: Annotated[UsageQuery, Query()]) -> UsageView:
     """Jobs, hours of units, cores and GPUs, money and the mean wait, of what ran in a period."""
-    return await here.backend.usage(asked.since_s, asked.until_s, asked.by)
+    return await here.seen_by(caller).usage(asked.since_s, asked.until_s, asked.by)
 
 
 @router.get(
@@ -169,7 +169,7 @@ async def get_efficiency(job_id: JobId, here: Here, caller: Viewer) -> Efficienc
 )
 async def list_jobs(here: Here, caller: Viewer, asked: Annotated[JobQuery, Query()]) -> Page[JobView]:
     """Jobs of any status, newest first, filtered and in pages."""
-    page = await here.backend.jobs(asked.which())
+    page = await here.seen_by(caller).jobs(asked.which())
     return page.model_copy(update={"items": [job_for(here, caller, job) for job in page.items]})
 
 
@@ -185,7 +185,7 @@ async def list_jobs(here: Here, caller: Viewer, asked: Annotated[JobQuery, Query
 async def get_job(job_id: JobId, here: Here, caller: Viewer) -> JobStory:
     """Everything about a job."""
     await here.permitted(caller, "read", [job_id])
-    return story_for(here, caller, await here.backend.job(job_id))
+    return story_for(here, caller, await here.seen_by(caller).job(job_id))
 
 
 @router.get(
@@ -220,7 +220,9 @@ async def wait_for_job(
     job_id: JobId, here: Here, caller: Viewer, asked: Annotated[WaitQuery, Query()]
 ) -> JobView:
     """The job once it is over, or as it is when the time is up: then ask again."""
-    return job_for(here, caller, await wait_until_over(here, job_id, asked.timeout_s))
+    await here.permitted(caller, "see", [job_id])
+    job = await wait_until_over(here, job_id, asked.timeout_s)
+    return job_for(here, caller, here.seen_by(caller).shown(job))
 
 
 def _steering(verb: Action, summary: str, description: str) -> None:
