@@ -778,7 +778,9 @@ def test_the_account_of_promises_is_a_page(on_pages: OnPages, monkeypatch: pytes
     figures.err_p50_s = figures.bias_mean_s = None
     groups = [SimpleNamespace(name=HOSTILE, figures=figures, slurm=beside)]
 
-    async def accuracy(_: object, since: float | None, until: float, by: str, listed: bool, user: None) -> Any:
+    async def accuracy(
+        _: object, since: float | None, until: float, by: str, listed: bool, user: None
+    ) -> Any:
         assert (since, until, listed) == (None, 0.0, False)
         given = dict.fromkeys(("first", "latest", "estimate", "ratio"), figures)
         watched = groups if by == "name" else []

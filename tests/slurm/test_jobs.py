@@ -35,7 +35,6 @@ def test_recorded_jobs_that_are_not_foreseen() -> None:
     jobs, _ = read_jobs(printed("squeue"), MARK)
     assert {number: why for number, each in jobs.items() if (why := each.why_unforeseen)} == {
         "7": "it is to begin later",
-        "8": "it waits for other jobs",
         "9_2": "its array runs as many elements as it may at once",
         "9_3": "its array runs as many elements as it may at once",
         "10+0": "it is a part of a heterogeneous job",
@@ -53,7 +52,8 @@ def test_recorded_jobs_that_are_not_foreseen() -> None:
         ({"reason": "QOSMaxJobsPerUserLimit"}, "QOS"),
         ({"reason": "ReqNodeNotAvail,_UnavailableNodes:n[1-2]"}, "not available"),
         ({"reason": "Licenses"}, "licences"),
-        ({"reason": "DependencyNeverSatisfied"}, "other jobs"),
+        ({"reason": "DependencyNeverSatisfied"}, "not ended as it should"),
+        ({"reason": "Dependency"}, "other jobs"),
         ({"id": "7+1"}, "heterogeneous"),
         ({"gres": "gres:gpu:2"}, "gres:gpu:2"),
         ({"gres": "gpu:2"}, "gpu:2"),

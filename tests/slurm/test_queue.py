@@ -41,7 +41,8 @@ def test_the_recorded_picture() -> None:
     held = {each.job_id: sorted(each.nodes.values()) for each in queue.state.running}
     assert held == {"1": [4, 4], "2": [4], "3": [2, 3], "9_1": [4]}
     assert queue.state.waiting == ["5", "4", "13"]  # 5 may go into `short`, whose tier is higher
-    assert [*queue.unforeseen] == ["7", "8", "9_2", "9_3"]
+    assert [*queue.unforeseen] == ["7", "9_2", "9_3"]
+    assert queue.dependencies.in_words == {"8": "it waits for job 1 to end"}
     widths = dict(zip(queue.workload.job_id.tolist(), queue.workload.max_units.tolist(), strict=True))
     assert widths["4"] == 16  # four whole nodes
     assert len(queue.state.closed) == 1

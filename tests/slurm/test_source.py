@@ -197,6 +197,48 @@ def test_a_restart_goes_on_and_ends_meanwhile_are_asked_of_accounting(tmp_path: 
     asyncio.run(story())
 
 
+def test_a_job_that_waits_for_another_is_promised_an_end(tmp_path: Path) -> None:
+    slurm, since = Slurm(tmp_path), ago(60.0)
+    first = {"cpus": 4, "limit": "10:00", "start": since}
+
+    async def story() -> None:
+        slurm.queue(
+            started(2, **first),
+            waiting(3, reason="Dependency", dependency="afterok:2(unfulfilled)", limit="5:00"),
+            waiting(4, reason="Dependency", dependency="afterany:3(unfulfilled)", limit="5:00"),
+            waiting(5, reason="Dependency", dependency="singleton(unfulfilled)"),
+        )
+        async with watching(tmp_path, slurm) as (service, client):
+            await until(lambda: _promised(client, 2, 3, 4))
+            jobs = await shown(client)
+            assert [jobs[number].status for number in (2, 3, 4, 5)] == ["running", *["blocked"] * 3]
+            assert jobs[3].promised_finish_at == pytest.approx(since + 900.0, abs=1.0)
+            assert jobs[4].promised_finish_at == pytest.approx(since + 1200.0, abs=1.0)
+            assert jobs[4].estimate.start_at == pytest.approx(since + 900.0, abs=1.0)
+            assert jobs[3].reason.text == "it waits for job 2 to end"
+            assert jobs[5].promised_finish_at is None
+            assert jobs[5].reason.text == "it waits for other jobs (singleton(unfulfilled))"
+
+            slurm.queue(
+                over(2, **first),
+                waiting(3, limit="5:00"),
+                waiting(4, reason="Dependency", dependency="afterany:3(unfulfilled)", limit="5:00"),
+            )
+            await until(lambda: _are_at_least(client, {2: "finished", 3: "queued", 4: "blocked"}))
+            # The first promise is the one that counts.
+            assert (await shown(client))[3].promised_finish_at == jobs[3].promised_finish_at
+            slurm.queue(started(3, limit="5:00", start=ago(0.0)))
+            await until(lambda: _are_at_least(client, {3: "running"}))
+            assert events(service).count(("quoted", 3)) == 1
+
+    asyncio.run(story())
+
+
+async def _are_at_least(client: AsyncClient, statuses: dict[int, str]) -> bool:
+    jobs = await shown(client)
+    return statuses.items() <= {number: job.status for number, job in jobs.items()}.items()
+
+
 async def _has(client: AsyncClient, *numbers: int) -> bool:
     return set(numbers) <= (await shown(client)).keys()
 
@@ -405,10 +447,16 @@ def test_a_quote_is_the_end_of_one_more_job(tmp_path: Path) -> None:
             # Its tier is higher, and it has the first nodes that are free.
             assert other.start_at == pytest.approx(time.time() + 600.0, abs=10.0)
             assert other.elements == 1
+            behind = await client.quote(_asked(after=["2", "3:any"], time_limit_s=300.0))
+            assert behind.start_at == pytest.approx(time.time() + 1800.0, abs=10.0)
+            assert behind.reason is not None
+            assert behind.reason.text == "it waits for job 2 to end and 1 more"
             for spec, words in (
                 (_asked(gpu=2.0), "it asks for gpu:2, and only CPUs are modelled"),
                 (_asked(hold=True), "it is held"),
-                (_asked(after=["3"]), "it waits for other jobs"),
+                (_asked(after=["3:fail"]), "it waits for other jobs (afternotok:3)"),
+                (_asked(singleton=True), "it waits for other jobs (singleton)"),
+                (_asked(after=["99"]), "it waits for job 99, which Slurm does not show"),
                 (_asked(require={"avx512": "yes"}), "nodes with avx512"),
             ):
                 unforeseen = await client.quote(spec)

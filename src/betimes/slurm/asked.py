@@ -21,7 +21,7 @@ class Request:
     """A job's request to Slurm.
 
     cpus: in all. nodes: at least; null: as few as hold its CPUs. limit_s: NaN: that of its partition. partitions: it
-    goes into any of them; none: the default one. reason, gres, features: as `squeue` would print them.
+    goes into any of them; none: the default one. reason, gres, features, dependency: as `squeue` would print them.
     """
 
     cpus: int
@@ -34,6 +34,7 @@ class Request:
     reason: str = "Priority"
     gres: str = ""
     features: str = ""
+    dependency: str = ""
 
 
 def new_job(request: Request, picture: Picture, machines: Machines) -> SlurmJob:
@@ -60,7 +61,7 @@ def new_job(request: Request, picture: Picture, machines: Machines) -> SlurmJob:
         priority=_lowest_priority(picture.waiting, partitions),
         reason=request.reason,
         hosts=(),
-        dependency="",
+        dependency=request.dependency,
         gres=request.gres,
         features=request.features,
         is_exclusive=request.is_exclusive,

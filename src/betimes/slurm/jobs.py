@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from betimes.errors import InputError
 from betimes.printing import printable
@@ -22,11 +23,15 @@ _HELD = {"REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
 _NOTHING = frozenset({"", "(null)", "N/A", "None", "Unknown", "NONE"})
 _FIELDS = 18
 _ID = re.compile(r"(\d{1,10})(?:_(\d{1,10}))?(?:\+(\d{1,6}))?", re.ASCII)
+_AFTER = re.compile(
+    r"(after|afterok|afterany|aftercorr):(\d{1,10}(?:_(?:\d{1,10}|\*))?)(?:\+(\d{1,9}))?(?:\(unfulfilled\))?",
+    re.ASCII,
+)
 _COUNT = re.compile(r"(\d{1,12})(?:\.\d+)?([KM]?)(?:-\d+[KM]?)?", re.ASCII)
 _FACTOR = {"": 1, "K": 1024, "M": 1024**2}
 _WHY = (
     ("JobHeld", "it is held"),
-    ("Dependency", "it waits for other jobs"),
+    ("DependencyNeverSatisfied", "a job that it waits for has not ended as it should"),
     ("BeginTime", "it is to begin later"),
     ("JobArrayTaskLimit", "its array runs as many elements as it may at once"),
     ("Assoc", "a limit of its account is reached"),
@@ -54,6 +59,14 @@ _WHY = (
     ("launch_failed", "its launch failed, and it is held"),
 )
 """Beginnings of the reasons of Slurm that no play-out of CPUs can foresee, and what they mean."""
+
+
+class After(NamedTuple):
+    """The end of a job for which another waits, or its start, and so many seconds more; 4_*: all of array 4."""
+
+    job: str
+    is_start: bool
+    delay_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +126,28 @@ class SlurmJob:
         for beginning, why in _WHY:
             if self.reason.startswith(beginning):
                 return why
+        if self.after is None or (self.reason == "Dependency" and not self.after):
+            return (
+                f"it waits for other jobs{f' ({kind})' if (kind := printable(self.dependency)[:60]) else ''}"
+            )
         if self.gres:
             return f"it asks for {printable(self.gres)[:60]}, and only CPUs are modelled"
         if self.features:
             return f"it asks for nodes with {printable(self.features)[:60]}, which are not modelled"
         return None
+
+    @property
+    def after(self) -> tuple[After, ...] | None:
+        """All that it waits for; null: that is not understood, or hangs on how others end, or on one of several."""
+        found = list[After]()
+        _, index = parts_of(self.id.partition("+")[0])
+        for text in filter(None, self.dependency.split(",")):
+            each = _AFTER.fullmatch(text)
+            if each is None or (each[1] == "aftercorr" and index is None):
+                return None
+            job = each[2].replace("_*", f"_{index}") if each[1] == "aftercorr" else each[2]
+            found.append(After(job, each[1] == "after", 60.0 * int(each[3] or 0)))
+        return tuple(found)
 
 
 def read_jobs(text: str, mark: str) -> tuple[dict[str, SlurmJob], list[str]]:

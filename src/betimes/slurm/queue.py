@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,6 +12,7 @@ import numpy as np
 from betimes.cluster import Cluster, NodeGroup
 from betimes.cluster.labels import MOST_REQUIRED
 from betimes.errors import SlurmError
+from betimes.slurm.dependencies import Dependencies, dependencies_of
 from betimes.slurm.jobs import SlurmJob, in_order
 from betimes.slurm.machines import Machines, Partition
 from betimes.slurm.picture import Picture
@@ -22,6 +23,8 @@ POLICY = "conservative:window=100"
 """Plans as Slurm's backfill does, as far as a policy of Betimes does."""
 NO_LIMIT_S = 365 * 86400.0
 """The run time for which Slurm plans a job without a limit."""
+SOON_S = 0.001
+"""After this, jobs come that wait for others no more: what comes at the instant of the state would stand in it."""
 CLEANS_UP_S = 10.0
 """Until a job that is completing has left its nodes."""
 
@@ -42,6 +45,13 @@ class Queue:
     """The limits with which Slurm plans, s, of all jobs of the picture."""
     held: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
     """The CPUs that running jobs hold, by job and node of Slurm."""
+    dependencies: Dependencies = field(default_factory=Dependencies)
+    """Jobs that wait for others: they are not in the state, and are submitted once those are over at their limits."""
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """By job, why it waits for something else than nodes, whether it is promised anything or not."""
+        return {**self.unforeseen, **self.dependencies.in_words}
 
 
 def queue_of(picture: Picture, machines: Machines) -> Queue:
@@ -74,12 +84,20 @@ class _Mirror:
             for job in sorted(self._picture.running, key=lambda job: (job.start_at, job.id))
             if (held := self._held(job))
         ]
+        dependencies = self._dependencies([job.id for job, _ in running])
         jobs = [*(job for job, _ in running), *self._waiting]
         widths = [*(sum(held.values()) for _, held in running), *map(self._width, self._waiting)]
         at, limits = self._picture.at, {job.id: self._limit_s(job) for job in self._picture.jobs.values()}
+        starts = {job.id: min(job.start_at, at) if job.runs else at for job in jobs}
+        dependencies.place(starts, {job.id: starts[job.id] + limits[job.id] for job in jobs})
         workload = Workload.from_columns(
             job_id=[job.id for job in jobs],
-            submit_s=[min(job.submit_at, job.start_at if job.runs else at, at) for job in jobs],
+            submit_s=[
+                max(starts[job.id], at + SOON_S)
+                if job.id in dependencies.after
+                else min(job.submit_at, starts[job.id])
+                for job in jobs
+            ],
             work_s=[limits[job.id] * width for job, width in zip(jobs, widths, strict=True)],
             min_units=widths,
             max_units=widths,
@@ -107,13 +125,20 @@ class _Mirror:
                 )
                 for job, held in running
             ],
-            [job.id for job in in_order(self._waiting, self._tiers)],
+            [job.id for job in in_order(self._waiting, self._tiers) if job.id not in dependencies.after],
             closed=[
                 name_of[node.name] for node in self._machines.nodes.values() if node.cpus and not node.is_open
             ],
         )
         every_held = {job.id: held for job, held in running}
-        return Queue(cluster, workload, state, self._unforeseen, limits, every_held)
+        return Queue(cluster, workload, state, self._unforeseen, limits, every_held, dependencies)
+
+    def _dependencies(self, running: Sequence[str]) -> Dependencies:
+        """Those among the jobs that run and wait; jobs are left out that wait for others than these."""
+        found = dependencies_of(self._picture.jobs, [*running, *(job.id for job in self._waiting)])
+        self._unforeseen |= found.refused
+        self._waiting = [job for job in self._waiting if job.id not in found.refused]
+        return found
 
     def _why_unforeseen(self, job: SlurmJob) -> str | None:
         """Why a job is not foreseen that its row says nothing of."""

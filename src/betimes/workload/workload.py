@@ -345,6 +345,11 @@ class Workload:
         columns = {name: getattr(self, name)[rows] for name in CANONICAL_NAMES}
         return replace(self, **columns, extra={name: values[rows] for name, values in self.extra.items()})
 
+    def submitted(self, submit_s: ArrayLike) -> Workload:
+        """The same jobs submitted at these instants, a row each; the rows are in their order then."""
+        at = _column("submit_s", submit_s, np.float64, len(self))
+        return replace(self, submit_s=at)._sorted()
+
     def _sorted(self) -> Self | Workload:
         if len(self) < 2 or not bool((np.diff(self.submit_s) < 0).any()):
             return self

@@ -25,7 +25,8 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.promises import PLANNED, Forecast
 from betimes.service.scheduling.reasons import reason
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec, split_after
+from betimes.service.spec.spelling import job_number
 from betimes.service.views.models import Quote, Reason, WhatIfSpec, WhatIfView
 from betimes.slurm.asked import Request, changed, new_job
 from betimes.slurm.jobs import SlurmJob
@@ -38,6 +39,8 @@ _NOT_ANSWERED = {
     "load": "the plan of Slurm is played out without jobs that come later",
 }
 """Changes that cannot be asked about, and why."""
+_KINDS = {"ok": "afterok", "any": "afterany", "start": "after", "fail": "afternotok", "corr": "aftercorr"}
+"""Slurm's kinds of dependency, by those of `split_after`."""
 _ANSWERED = ", ".join(name for name in WhatIfSpec.model_fields if name not in _NOT_ANSWERED)
 
 
@@ -51,9 +54,10 @@ def request_of(spec: JobSpec, user: str) -> Request:
     nodes = spec.labels.get("nodes")
     if nodes is not None and not (nodes.isascii() and nodes.isdigit() and 0 < int(nodes) < 1_000_000):
         raise Refused(f"{nodes[:40]!r} is no number of nodes", "nodes")
+    dependency = ",".join([*map(_dependency, spec.after), *(["singleton"] if spec.singleton else [])])
     held_by = {
         "JobHeldUser": spec.hold,
-        "Dependency": spec.after or spec.singleton,
+        "Dependency": dependency,
         "BeginTime": spec.begin_at is not None,
         "Licenses": spec.resources,
         "Reservation": "reservation" in spec.labels,
@@ -69,7 +73,14 @@ def request_of(spec: JobSpec, user: str) -> Request:
         reason=next((why for why, is_so in held_by.items() if is_so), "Priority"),
         gres=f"gpu:{math.ceil(spec.gpu * spec.max_units)}" if spec.gpu else "",
         features="&".join(key if value == "yes" else f"{key}={value}" for key, value in spec.required),
+        dependency=dependency,
     )
+
+
+def _dependency(after: str) -> str:
+    """One of a job's dependencies as `squeue` prints it."""
+    job, on = split_after(after)
+    return f"{_KINDS[on]}:{job_number(job) if isinstance(job, int) else job}"
 
 
 def _partitions(text: str | None) -> tuple[str, ...]:
@@ -116,7 +127,8 @@ class SlurmQuestions:
             sure = errors.around(job, made_at, start_at, finish_at, queued, made_at, believed_at).fields
         run_s, basis = errors.takes(job, made_at)
         waits = start_at is None or start_at > made_at + 1.0
-        waits_for = reason("observed", why) if why is not None else None
+        kept = queue.kept.get(row.id)
+        waits_for = reason("observed", kept) if kept is not None else None
         if waits_for is None and waits:
             waits_for = self._scheduler.wait_reasons(found).why(job)
         return Quote(

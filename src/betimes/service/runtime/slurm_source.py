@@ -24,6 +24,7 @@ from betimes.errors import BetimesError, SlurmError, Unavailable
 from betimes.foresight.run_times import HALF
 from betimes.foresight.simulate import simulate
 from betimes.kernels import Floats
+from betimes.outcome.result import JobColumns
 from betimes.printing import printable
 from betimes.service.engines.accounts import expected_left
 from betimes.service.engines.messages import Expected, Foreseen, Play
@@ -40,8 +41,9 @@ from betimes.slurm.doctor import SLOW_S, sight
 from betimes.slurm.jobs import SlurmJob, parts_of
 from betimes.slurm.machines import Machines
 from betimes.slurm.picture import Looks, Picture
-from betimes.slurm.queue import POLICY, Queue, queue_of
+from betimes.slurm.queue import NO_LIMIT_S, POLICY, SOON_S, Queue, queue_of
 from betimes.units import length
+from betimes.workload import Workload
 
 KIND = "slurm"
 LEAST_POLL_S = 15.0
@@ -52,6 +54,11 @@ MOST_NUMBER = (1 << 26) - 1
 """Slurm's largest number of a job, those of federations aside."""
 _MOST_NAME = 100
 A_MOMENT_S = 0.02
+MOST_PLAYS = 4
+"""Play-outs in which jobs that wait for others come when those have ended in the one before."""
+NEVER_S = 100 * NO_LIMIT_S
+SAME_S = 1.0
+"""A job that may start that much later may start as before."""
 _ENDED: dict[str, Literal["finished", "failed", "cancelled"]] = {
     "COMPLETED": "finished",
     "CANCELLED": "cancelled",
@@ -193,16 +200,42 @@ def _played(queue: Queue, epoch_at: float, expected: Expected, policy: str) -> F
 def _simulated(queue: Queue, ages: Floats, left: Floats, policy: str) -> tuple[Floats, Floats]:
     """Starts and finishes of the jobs of a queue, which have run for `ages` and go on for `left`, s."""
     workload = replace(queue.workload, work_s=(ages + left) * queue.workload.max_units)
-    left_of = dict(zip(map(str, workload.job_id.tolist()), left.tolist(), strict=True))
+    ids, waits_for = [str(each) for each in workload.job_id.tolist()], queue.dependencies
+    left_of = dict(zip(ids, left.tolist(), strict=True))
     pinned = [
         job if job.left_s is not None else replace(job, left_s=left_of[job.job_id])
         for job in queue.state.running
     ]
     state = replace(queue.state, running=pinned)
-    found = simulate(
-        workload, policy, cluster=queue.cluster, sizes="estimate", state=state, on_wide="drop"
-    ).jobs
-    return found.start_s, found.finish_s
+
+    def play(workload: Workload) -> JobColumns:
+        return simulate(
+            workload, policy, cluster=queue.cluster, sizes="estimate", state=state, on_wide="drop"
+        ).jobs
+
+    if not waits_for.after:
+        found = play(workload)
+        return found.start_s, found.finish_s
+    now_s = state.now_s
+    starts, ends = dict.fromkeys(ids, now_s), {job_id: now_s + left_s for job_id, left_s in left_of.items()}
+    waits_for.place(starts, ends)  # as if there were nodes for all at once
+    submitted, before = dict(zip(ids, workload.submit_s.tolist(), strict=True)), dict[str, float]()
+    for _ in range(MOST_PLAYS):
+        ready = {job_id: waits_for.may_start_s(job_id, starts, ends) for job_id in waits_for.after}
+        ready = {
+            job_id: now_s + NEVER_S if math.isnan(at) else max(now_s + SOON_S, at)
+            for job_id, at in ready.items()
+        }
+        if before and all(abs(ready[job_id] - at) < SAME_S for job_id, at in before.items()):
+            break
+        before = ready
+        submitted |= ready
+        found = play(workload.submitted([submitted[job_id] for job_id in ids]))
+        played = [str(each) for each in found.job_id.tolist()]
+        starts = dict(zip(played, found.start_s.tolist(), strict=True))
+        ends = dict(zip(played, found.finish_s.tolist(), strict=True))
+    waits_for.place(starts, ends)
+    return np.array([starts[job_id] for job_id in ids]), np.array([ends[job_id] for job_id in ids])
 
 
 class SlurmSource:
@@ -291,9 +324,7 @@ class SlurmSource:
         before = await asyncio.to_thread(self._controller.store.jobs_of, new) if new else {}
         ends = await asyncio.to_thread(self._ends_of, gone) if gone else {}
         kept = {
-            number: why
-            for job_id, why in queue.unforeseen.items()
-            if (number := number_of(job_id)) is not None
+            number: why for job_id, why in queue.kept.items() if (number := number_of(job_id)) is not None
         }
         await ask("nodes of Slurm", partial(_take_nodes, machines=machines))
         if self._passed is None:
@@ -378,7 +409,7 @@ class SlurmSource:
             if job_id not in queue.unforeseen
             and (number := number_of(job_id)) in jobs
             and jobs[number].promised_finish_at is None
-            and jobs[number].account is not None
+            and (jobs[number].account is not None or job_id in queue.dependencies.after)
         ]
         if numbers:
             await self._promises.make(numbers)
