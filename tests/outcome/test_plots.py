@@ -21,9 +21,10 @@ from betimes.outcome import (
     plot_allocations,
     plot_cdf,
     plot_timeline,
+    plots,
 )
 from betimes.outcome.figure import drawing
-from betimes.outcome.plots import METRICS
+from betimes.outcome.plots import METRICS, plot_jobs
 from betimes.outcome.summary import JOB_METRICS
 from tests.outcome.cases import columns, four_jobs, on_nodes, random_results, result
 
@@ -184,3 +185,22 @@ def test_a_killed_job_leaves_when_it_is_killed(tmp_path: Path) -> None:
         plot_timeline(on_nodes(), tmp_path / "timeline.svg")
     assert drawn[0].tolist() == [76.0, 18.0, 28.0, 80.0]
     plot_allocations(on_nodes(), tmp_path / "allocations.svg")
+
+
+def test_jobs_of_more_than_a_week_are_those_of_its_busiest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job of a minute a day over 30 days; on days 12 and 13 twenty more, of six hours as all that begin there."""
+    day = 86_400.0
+    submit_s = np.sort([*(day * n for n in range(31)), *(day * (12 + n % 2) + n for n in range(20))])
+    run_s = np.where((submit_s >= 12 * day) & (submit_s < 14 * day), day / 4, 60.0)
+    finish_s, n = submit_s + run_s, len(submit_s)
+    jobs = columns(n, submit_s=submit_s, start_s=submit_s, finish_s=finish_s)
+    found = result(jobs, segments=SegmentColumns(np.arange(n), submit_s, finish_s, np.ones(n)))
+    drawn = list[tuple[float, ...]]()
+    monkeypatch.setattr(plots, "_image", lambda *given: drawn.append((len(given[1]), *given[2])))
+    plot_jobs(found, tmp_path / "jobs.svg")
+    rows, from_s, to_s = drawn[0]
+    assert to_s - from_s == 7 * day
+    assert from_s <= 12 * day <= 14 * day <= to_s
+    assert rows == 8 + 20  # one a day, those of both ends among them

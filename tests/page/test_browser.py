@@ -414,7 +414,7 @@ def test_two_tokens_at_once_are_two_browsers(chrome: Chrome, house: House) -> No
         other.get(ready["url"])
         assert "Sign in" in other.title
         other.get(ready["url"] + client.page_link().path)
-        until(lambda: other.title.startswith("Queue"))
+        until(lambda: other.title.startswith("Now"))
         other.find_element("css selector", ".out button").click()
         until(lambda: "Sign in" in other.title)
         chrome.refresh()

@@ -11,15 +11,17 @@ import numpy as np
 
 from betimes.errors import InputError
 from betimes.outcome.figure import COLOURS, DASHES, GREY, Kind, Paths, drawing, scale_x, scaled_ticks
-from betimes.outcome.levels import averages, held_from, jobs_waiting, thinned, units_in_use
+from betimes.outcome.levels import averages, held_from, jobs_waiting, levels, thinned, units_in_use
 from betimes.outcome.result import Array, JobState, Result, SegmentColumns
 from betimes.outcome.summary import WHOLE, job_metric, selected
 from betimes.outcome.tables import short_names
-from betimes.units import TIME_UNITS, humanise_s, time_unit
+from betimes.units import S_PER_DAY, TIME_UNITS, humanise_s, time_unit
 
 MOST_ROWS = 60
 _READABLE = 0.4  # of a row: the least height of a bar with a number in it
 _MOST_LANES = 400  # lines of a picture: each is at least a pixel high
+_MOST_JOBS = 120  # lines of jobs: each can be told from the next
+_DAYS = 7  # that jobs are drawn over, at most
 _MOST_BINS = 800  # stretches of time on such a line
 _MOST_STEPS = 1500  # finer than a screen or a page shows, and it keeps SVG files small
 
@@ -180,43 +182,64 @@ def plot_allocations(result: Result, path: Paths) -> None:
 def plot_jobs(result: Result, path: Paths) -> None:
     """Draw the life of jobs as lines, first submitted on top: waiting, running, done; evenly chosen where many.
 
-    Raises InputError where the result has no segments, or for another suffix.
+    Of more than a week, the week with the most jobs in the system is drawn. Raises InputError where the result has no
+    segments, or for another suffix.
     """
     segments, jobs = _segments(result), result.jobs
     first_s, end_s = _span(result, segments)
-    there = np.flatnonzero(jobs.state != JobState.REFUSED)
-    shown = there[np.unique(np.linspace(0, len(there) - 1, _MOST_LANES).astype(np.int64))]
+    leave_s = np.where(np.isnan(jobs.finish_s), end_s, jobs.finish_s)
+    from_s, to_s = _busiest(jobs.submit_s, leave_s, first_s, end_s)
+    there = np.flatnonzero((jobs.state != JobState.REFUSED) & (jobs.submit_s <= to_s) & (leave_s >= from_s))
+    shown = there[np.unique(np.linspace(0, len(there) - 1, _MOST_JOBS).astype(np.int64))]
     lane = np.full(len(jobs), -1)
     lane[shown] = np.arange(len(shown))
-    edges = np.linspace(0.0, end_s - first_s, _MOST_BINS + 1)
+    edges = np.linspace(from_s, to_s, _MOST_BINS + 1)
 
     def bins(start_s: Array, stop_s: Array) -> tuple[Array, Array]:
         """The first bin of each stretch, and the first after it; a stretch has one at least."""
-        first = np.clip(np.searchsorted(edges, start_s - first_s, "right") - 1, 0, _MOST_BINS - 1)
-        return first, np.maximum(first + 1, np.searchsorted(edges, stop_s - first_s))
+        first = np.clip(np.searchsorted(edges, start_s, "right") - 1, 0, _MOST_BINS - 1)
+        return first, np.maximum(first + 1, np.searchsorted(edges, stop_s))
 
     image = np.zeros((len(shown), _MOST_BINS), dtype=np.int8)
-    leave_s = np.where(np.isnan(jobs.finish_s), end_s, jobs.finish_s)[shown]
-    for row, begin, end in zip(range(len(shown)), *bins(jobs.submit_s[shown], leave_s), strict=True):
+    for row, begin, end in zip(range(len(shown)), *bins(jobs.submit_s[shown], leave_s[shown]), strict=True):
         image[row, begin:end] = 1
     held = (lane[segments.row] >= 0) & (segments.units > 0)
+    held &= (segments.start_s <= to_s) & (segments.end_s >= from_s)
     stretches = bins(segments.start_s[held], segments.end_s[held])
     for row, begin, end in zip(lane[segments.row[held]], *stretches, strict=True):
         image[row, begin:end] = 2
-    with drawing(path, 8.4, 4.8) as figure:
+    with drawing(path, 8.4, max(4.8, 1.6 + 0.05 * len(shown))) as figure:
         axes = figure.subplots()
-        _image(axes, image, end_s - first_s, ("#FFFFFF", "#F3C998", COLOURS[0]), 2)
+        _image(axes, image, (from_s - first_s, to_s - first_s), ("#FFFFFF", "#F3C998", COLOURS[0]), 2)
         promised_s = jobs.predicted_finish_s[shown] - first_s
         if np.isfinite(promised_s).any():
             style = {"marker": "|", "color": "black", "markersize": 4, "linestyle": "", "alpha": 0.6}
             axes.plot(promised_s, np.arange(len(shown)) + 0.5, label="end promised at submission", **style)
-            axes.set_xlim(0, end_s - first_s)
+            axes.set_xlim(from_s - first_s, to_s - first_s)
         for colour, label in (("#F3C998", "waits"), (COLOURS[0], "runs")):
-            axes.bar([0], [0], color=colour, label=label)
+            axes.bar([from_s - first_s], [0], color=colour, label=label)
         of = "" if len(shown) == len(there) else f" ({len(shown):,} of {len(there):,} shown)"
         axes.set_ylabel(f"Jobs in order of submission{of}")
-        axes.set_title(_title(short_names([result.policy])[0], [result], [len(jobs)]))
+        what = "" if (from_s, to_s) == (first_s, end_s) else "; the busiest week"
+        axes.set_title(_title(short_names([result.policy])[0], [result], [len(jobs)]) + what)
         figure.legend(loc="outside lower right", ncols=3)
+
+
+def _busiest(submit_s: Array, leave_s: Array, first_s: float, end_s: float) -> tuple[float, float]:
+    """The week with the most jobs in the system in the mean, begun some whole days after the first submission.
+
+    All of the time, where that is not longer.
+    """
+    if end_s - first_s <= _DAYS * S_PER_DAY:
+        return first_s, end_s
+    begin_s = first_s + S_PER_DAY * np.arange(int((end_s - first_s) / S_PER_DAY) - _DAYS + 1)
+    present = levels(
+        np.concatenate((submit_s, leave_s)), np.concatenate((np.ones(len(submit_s)), -np.ones(len(leave_s))))
+    )
+    days = averages(*present, first_s + S_PER_DAY * np.arange(len(begin_s) + _DAYS))
+    weeks = np.convolve(days, np.ones(_DAYS), "valid")
+    begin = float(begin_s[int(np.argmax(weeks))])
+    return begin, begin + _DAYS * S_PER_DAY
 
 
 def plot_nodes(result: Result, path: Paths) -> None:
@@ -243,7 +266,7 @@ def plot_nodes(result: Result, path: Paths) -> None:
     image *= lines / nodes
     with drawing(path, 8.4, 4.8) as figure:
         axes = figure.subplots()
-        shown = _image(axes, image, end_s - first_s, None, float(image.max()) or 1.0)
+        shown = _image(axes, image, (0.0, end_s - first_s), None, float(image.max()) or 1.0)
         figure.colorbar(shown, ax=axes, label="Tasks on a node")
         several = "" if lines == nodes else f", {nodes / lines:.3g} a line"
         axes.set_ylabel(f"Nodes{several}")
@@ -301,7 +324,9 @@ def plot_cost(
         figure.legend(loc="outside lower right", ncols=2)
 
 
-def _image(axes: Any, image: Array, span_s: float, colours: Sequence[str] | None, most: float) -> Any:
+def _image(
+    axes: Any, image: Array, span_s: tuple[float, float], colours: Sequence[str] | None, most: float
+) -> Any:
     """Lines over time as a picture; one of pixels stays small however many jobs there are."""
     from matplotlib.colors import ListedColormap
 
@@ -309,14 +334,14 @@ def _image(axes: Any, image: Array, span_s: float, colours: Sequence[str] | None
         image,
         aspect="auto",
         interpolation="nearest",
-        extent=(0.0, span_s, len(image), 0.0),
+        extent=(*span_s, len(image), 0.0),
         cmap="viridis" if colours is None else ListedColormap(list(colours)),
         vmin=0,
         vmax=most,
     )
     axes.grid(visible=False)
     axes.yaxis.get_major_locator().set_params(integer=True)
-    unit = time_unit([span_s])
+    unit = time_unit([span_s[1]])
     scaled_ticks(axes, TIME_UNITS[unit])
     axes.set_xlabel(f"Time since the first submission ({unit})")
     return shown

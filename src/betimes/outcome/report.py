@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,10 +65,15 @@ background:var(--back)}
 th,td{padding:.25rem .8rem .25rem 0;border-bottom:1px solid var(--line);text-align:right;vertical-align:top}
 th:first-child,td:first-child,td:last-child,th:last-child{text-align:left}
 td:last-child{color:var(--soft);min-width:18rem}.best{font-weight:700;color:var(--best)}
-.beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,34rem),1fr));gap:1rem}
-figure{margin:0;max-width:54rem}figure img{width:100%;background:#fff;border:1px solid var(--line)}
+.beside{display:flex;flex-wrap:wrap;gap:1rem}
+figure{margin:0;max-width:100%}figure img{max-width:100%;height:auto;box-sizing:border-box}
+figure img{background:#fff;border:1px solid var(--line)}
 figcaption,.soft{color:var(--soft);font-size:.9rem}code{word-break:break-all}
 """
+
+
+_PX_A_PT = 80 / 72
+"""Pixels of the page to a point of a picture: the same for all, so that their letters have one size."""
 
 
 @dataclass(frozen=True)
@@ -137,9 +143,12 @@ def _figure(picture: Picture) -> str:
     kind, content = min(
         ((kind, path.read_bytes()) for kind, path in forms.items()), key=lambda each: len(each[1])
     )
+    # Of Matplotlib's form: the first lines have the picture's size.
+    size = re.search(r'<svg[^>]*? width="([0-9.]+)pt"', picture.path.read_text(encoding="utf-8")[:5000])
+    width = f' width="{_PX_A_PT * float(size[1]):.0f}"' if size is not None else ""
     caption = html.escape(picture.caption)
     data = base64.b64encode(content).decode("ascii")
     return (
-        f'<figure><img alt="{caption}" src="data:{kind};base64,{data}">'
+        f'<figure><img alt="{caption}"{width} src="data:{kind};base64,{data}">'
         f"<figcaption>{caption}</figcaption></figure>"
     )

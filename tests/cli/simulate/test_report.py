@@ -71,6 +71,14 @@ def test_policies_side_by_side_on_one_page_that_needs_no_network(betimes: Call, 
     names = {path.stem for path in (out / "pictures").glob("*.svg")}
     assert {"jobs-fifo", "timeline-srsf", "promises", "jct-cdf"} <= names
     assert {path.stem for path in (out / "pictures").glob("*.png")} == names
+    # Letters have one size: each picture is shown at one scale, whatever its width.
+    sizes = {
+        re.search(r' width="([0-9.]+)pt"', (out / "pictures" / f"{name}.svg").read_text()) for name in names
+    }
+    widths = {round(float(size[1]) * 80 / 72) for size in sizes if size is not None}
+    assert widths == set(
+        map(int, re.findall(r'<img [^>]*? width="(\d+)"', (out / "report.html").read_text()))
+    )
 
 
 @pytest.mark.usefixtures("undrawn")

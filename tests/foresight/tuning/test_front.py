@@ -148,6 +148,10 @@ def test_the_page_needs_no_network_and_has_the_commands(front: Front, tmp_path: 
     links.feed(text)
     assert links.found == []
     assert "plotly_click" in text
+    assert '<meta name="viewport"' in text
+    assert "Job completion time, mean" in text
+    assert "JCT mean" not in text
+    assert "PCS-pred (the most predictable)" in text
     for point in front:
         assert f"betimes policy set {point.policy}".replace("/", "\\u002f") in text
         assert text.count(in_words(point.policy)) == 1  # in the table, below what hovering shows

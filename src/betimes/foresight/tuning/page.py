@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import math
 import shlex
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from textwrap import wrap
 from typing import Any
 
 from betimes.errors import InputError
-from betimes.foresight.tuning.front import Front, Point
+from betimes.foresight.tuning.front import BALANCED, FASTEST, PREDICTABLE, Front, Point
 from betimes.foresight.tuning.shown import (
     Axis,
     Label,
@@ -31,6 +32,11 @@ from betimes.policies import parse_policy
 
 FILE = "front.html"
 
+_STANDS_FOR = {FASTEST: "the fastest", BALANCED: "in between", PREDICTABLE: "the most predictable"}
+_WORDS = (
+    "Job completion time: from a job's submission to its end. Prediction error: how far the end that was promised at "
+    "submission was off, as a share of the promised job completion time."
+)
 _SIGNS = ("square", "triangle-up", "cross", "triangle-down", "x", "pentagon", "hexagram", "bowtie")
 _PANEL_PX = (380.0, 430.0)  # the room within the axes of a part in a narrow window
 
@@ -55,19 +61,45 @@ plot.on('plotly_click', event => {
     byHand();
   }
 });
+// On a phone the parts stand below each other.
+const narrow = window.matchMedia('(max-width: 700px)');
+const wide = {places};
+const put = () => {
+  const parts = wide.length;
+  const changes = narrow.matches
+    ? {'height': 460 * parts, 'legend.y': -0.12 / parts}
+    : {'height': 620, 'legend.y': -0.16};
+  wide.forEach(([left, right], at) => {
+    const number = at ? at + 1 : '';
+    const [low, high] = narrow.matches ? [1 - (at + 0.82) / parts, 1 - (at + 0.06) / parts] : [0, 1];
+    changes[`xaxis${number}.domain`] = narrow.matches ? [0, 1] : [left, right];
+    changes[`yaxis${number}.domain`] = [low, high];
+    const title = plot.layout.annotations.findIndex(each => each.name === `part ${at}`);
+    changes[`annotations[${title}].x`] = narrow.matches ? 0 : left;
+    changes[`annotations[${title}].y`] = high + 0.02 / parts;
+  });
+  plot.parentElement.style.height = `${changes.height}px`;
+  Plotly.relayout(plot, changes);
+};
+narrow.addEventListener('change', put);
+put();
 """
 
 _PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title>
 <style>body{{font-family:system-ui,sans-serif;margin:1.5rem;color:#222;background:#fff}}
 #command{{background:#f3f3f3;padding:.6rem;white-space:pre-wrap;word-break:break-all;min-height:1.2em}}
 .wide{{overflow-x:auto}}#front{{min-width:{width}px}}table{{border-collapse:collapse}}
 th,td{{padding:.3rem 1rem .3rem 0;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}}
-.number{{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}}</style></head>
+.number{{text-align:right;font-variant-numeric:tabular-nums}}
+@media(max-width:700px){{body{{margin:.8rem}}#front{{min-width:0}}table,tbody,tr,th,td{{display:block}}tr:first-child{{display:none}}
+th,td,.number{{border:0;padding:.1rem 0;text-align:left}}tr{{border-bottom:1px solid #ddd;padding:.6rem 0}}
+td[data-head]::before{{content:attr(data-head) ": ";color:#555}}}}</style></head>
 <body><h1>{title}</h1><p>{about}</p>{beaten}
 <div class="wide">{plot}</div>
 <p id="told">Click a point to copy the command that puts it in force:</p><pre id="command"></pre>
-<h2>Points</h2><p>{brackets}</p><div class="wide"><table>{table}</table></div>
+<h2>Points</h2><p>{words}</p><p>{brackets}</p><div class="wide"><table>{table}</table></div>
 </body></html>
 """
 
@@ -81,7 +113,9 @@ def write(front: Front, path: str | Path) -> None:
         include_plotlyjs=True,
         full_html=False,
         div_id="front",
-        post_script=_COPY,
+        post_script=_COPY.replace(
+            "{places}", json.dumps([_domain(at, len(found)) for at in range(len(found))])
+        ),
         config={"displaylogo": False, "responsive": True},
     )
     parts = [
@@ -96,6 +130,7 @@ def write(front: Front, path: str | Path) -> None:
         beaten="".join(f"<p>{html.escape(sentence)}</p>" for sentence in beaten(front)),
         plot=plot,
         width=500 * len(found),
+        words=html.escape(_WORDS),
         brackets=""
         if front.test is None
         else "Values on the part that is reported; in brackets on the part that was searched on.",
@@ -129,9 +164,10 @@ def _figure(parts: dict[str, Shown], front: Front) -> dict[str, Any]:
         "annotations": [],
     }
     for at, (part, found) in enumerate(reversed(parts.items())):
-        number, left, is_main = str(at + 1) if at else "", 0.55 * at, at == 0
+        number, left, is_main = str(at + 1) if at else "", _domain(at, len(parts))[0], at == 0
         layout["annotations"].append(
             {
+                "name": f"part {at}",
                 "text": f"<b>{part.capitalize()}, {used[part]}</b> ({jobs[part]:,} jobs)",
                 "x": left,
                 "xref": "paper",
@@ -172,7 +208,7 @@ def _figure(parts: dict[str, Shown], front: Front) -> dict[str, Any]:
             )
         layout[f"xaxis{number}"] = _axis(found.axes[0], found.values(0)) | {
             "anchor": f"y{number}",
-            "domain": [left, left + (1.0 if len(parts) == 1 else 0.45)],
+            "domain": _domain(at, len(parts)),
         }
         up = {"visible": False} if len(found.axes) < 2 else _axis(found.axes[1], found.values(1))
         layout[f"yaxis{number}"] = up | {"anchor": f"x{number}"}
@@ -183,6 +219,21 @@ def _figure(parts: dict[str, Shown], front: Front) -> dict[str, Any]:
     if colour is not None:
         layout["coloraxis"] = {"colorbar": {"title": {"text": colour.title}}, "colorscale": "Viridis"}
     return {"data": traces, "layout": layout}
+
+
+def _domain(at: int, parts: int) -> list[float]:
+    """The place of a part across the picture, where parts stand beside each other."""
+    return [0.55 * at, 0.55 * at + (1.0 if parts == 1 else 0.45)]
+
+
+def _named(name: str) -> str:
+    """A point's name with what it stands for."""
+    return f"{name} ({_STANDS_FOR[name]})" if name in _STANDS_FOR else name
+
+
+def _spelled(title: str) -> str:
+    """The title of an axis without abbreviations."""
+    return title.replace("JCT", "Job completion time,")
 
 
 def _annotation(label: Label, axes: Sequence[Axis], number: str) -> dict[str, Any]:
@@ -206,7 +257,9 @@ def _annotation(label: Label, axes: Sequence[Axis], number: str) -> dict[str, An
 def _hover(mark: Mark, axes: Sequence[Axis], part: str) -> str:
     point = "" if mark.number is None else f"{mark.number} "
     lines = [f"<b>{html.escape(point + ', '.join(mark.names))}</b> ({part})"]
-    lines += [f"{axis.title}: {axis.text(value)}" for axis, value in zip(axes, mark.values, strict=True)]
+    lines += [
+        f"{_spelled(axis.title)}: {axis.text(value)}" for axis, value in zip(axes, mark.values, strict=True)
+    ]
     policy = mark.policy if mark.number is None else in_words(mark.policy)
     return "<br>".join([lines[0], *map(html.escape, [*lines[1:], *wrap(policy, 70)])])
 
@@ -214,17 +267,22 @@ def _hover(mark: Mark, axes: Sequence[Axis], part: str) -> str:
 def _table(front: Front) -> str:
     """A row a point or another policy: its values, and what it does."""
     axes = axes_of(front)
-    heads = "".join(f'<th scope="col" class="number">{html.escape(axis.title)}</th>' for axis in axes)
+    heads = "".join(
+        f'<th scope="col" class="number">{html.escape(_spelled(axis.title))}</th>' for axis in axes
+    )
     rows = [f'<tr><th scope="col">Point</th>{heads}<th scope="col">What it does</th></tr>']
     named = short_names([each.policy for each in front.baselines])
     for name, each in [
-        *((f"{point.number} {', '.join(point.names)}", point) for point in front.points),
+        *((f"{point.number} {', '.join(map(_named, point.names))}", point) for point in front.points),
         *zip(named, front.baselines, strict=True),
     ]:
         what_it_does = (
             in_words(each.policy) if isinstance(each, Point) else parse_policy(each.policy).policy.summary
         )
-        values = "".join(f'<td class="number">{cell}</td>' for cell in cells(front, axes, each))
+        values = "".join(
+            f'<td class="number" data-head="{html.escape(_spelled(axis.title))}">{cell}</td>'
+            for axis, cell in zip(axes, cells(front, axes, each), strict=True)
+        )
         rows.append(
             f'<tr><th scope="row">{html.escape(name)}</th>{values}<td>{html.escape(what_it_does)}</td></tr>'
         )
@@ -233,7 +291,7 @@ def _table(front: Front) -> str:
 
 def _axis(axis: Axis, values: Sequence[float]) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "title": {"text": axis.heading},
+        "title": {"text": _spelled(axis.heading)},
         "gridcolor": "#DDDDDD",
         "zeroline": False,
         "type": "linear" if axis.floor is None else "log",
