@@ -29,7 +29,7 @@ from tests.service.serving import PATIENCE_S
 
 OWN = Machine("own-0", "virtual", "own", 1.0, 8.0, 0.0)
 CLOUD = '[[types]]\ntype = "big"\ncpu = 4\nmemory_gib = 16\nusd_per_h = 2\ncapacity = 2\nboot_s = 0.1\n'
-DASHBOARD = Path(__file__).parents[3] / "docs" / "dashboards" / "grafana.json"
+DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana.json"
 
 
 def samples(text: bytes) -> dict[str, float]:

@@ -153,8 +153,7 @@ class PageReads:
 
     def version(self) -> str:
         """Changes with everything that the pages show, but for the present."""
-        forecast, advice = self.backend.promises.version, self.backend.adviser.version
-        return f"{self._controller.store.last_event_id()}-{forecast}-{advice}"
+        return f"{self._controller.store.last_event_id()}-{self.backend.promises.version}"
 
     def renew(self) -> None:
         """Have the forecast brought up to date, if it is not and it is time; returns at once."""
