@@ -18,10 +18,12 @@ import pytest
 
 from betimes.cluster import Offer
 from betimes.errors import StoreUnreachable
+from betimes.foresight.advice import Advice
 from betimes.foresight.past_errors import LEAST
 from betimes.page import session
 from betimes.page.site import create_page
 from betimes.service.api.app import create_app
+from betimes.service.api.examples import ADVICE
 from betimes.service.executors.virtual import WORK
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.spec.job_spec import JobSpec
@@ -847,5 +849,51 @@ def test_what_would_help_a_job_that_waits(on_pages: OnPages) -> None:
         assert "Submitted again on 1 unit instead of 2: done" in helps
         assert "helps" not in (await pages.at(f"/job/{first}")).text
         assert (await pages.at("/job/99/helps")).status_code == 404
+
+    on_pages(story)
+
+
+def test_what_other_policies_would_do_is_asked_and_one_put_in_force_by_operators(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        backend, asked = pages.service.backend, asyncio.Event()
+
+        async def advises(*_: object) -> Advice:
+            await asked.wait()
+            assert ADVICE.advice is not None
+            return ADVICE.advice
+
+        backend.adviser.advises = advises
+        assert "Nobody has asked yet" in (await pages.at("/policy")).text
+        refused = await pages.browser.post("/advice", data={"days": "7"})
+        assert "no job has been submitted" in refused.text
+        assert "days" in (await pages.browser.post("/advice", data={"days": "400"})).text
+        await submitted(pages, {}, {})
+        answer = await pages.browser.post("/advice", data={"days": "7"})
+        assert answer.headers["location"] == "./policy"
+        assert "being worked out" in (await pages.at("/policy")).text
+        asked.set()
+        await pages.service.settle()
+        page = await pages.at("/policy")
+        text = " ".join(_text(page).split())
+        assert "774 jobs of 7 d" in text
+        assert "One policy is worth having instead of nodes:fifo" in text
+        assert "easy: balanced, shortest waits" in text
+        assert "waits 30 min (now 90 min)" in text
+        assert "betimes policy set easy" in text
+        assert "<strong>nodes:fifo (in force)</strong>" in page.text
+        assert 'data-label="Wait, mean">30 min +</td>' in page.text
+        assert "no machines are on offer" in text
+        assert '<input type="hidden" name="policy" value="easy"><button' in page.text
+        pages.tokens.role_of = lambda user: "operator" if user == "ada" else "user"
+        await pages.stranger.post("/sign-in", data={"token": pages.tokens.issue("bob", "laptop", None)})
+        seen = await pages.stranger.get("/policy")
+        assert "easy: balanced, shortest waits" in _text(seen)
+        assert "<button data-confirm" not in seen.text
+        assert "Work it out" not in seen.text
+        assert (await pages.stranger.post("/advice", data={"days": "7"})).status_code == 403
+        assert (await pages.stranger.post("/policy", data={"policy": "easy"})).status_code == 403
+        await pages.browser.post("/policy", data={"policy": "easy"})
+        assert (await backend.policy()).policy == "easy"
+        assert "It is in force." in (await pages.at("/policy")).text
 
     on_pages(story)

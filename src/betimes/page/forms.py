@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 
 from betimes.errors import BetimesError, InputError, Refused
-from betimes.page.query import safe_target
+from betimes.page.query import safe_target, whole
 from betimes.page.session import Session
 from betimes.service.api.bodies import read_pieces
 from betimes.service.api.context import Context
@@ -22,6 +22,7 @@ from betimes.service.api.limits import MOST_JOB_NUMBER, Limits
 from betimes.service.runtime.page_reads import PageReads
 from betimes.service.spec.job_file import read_drafts, specs_of
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import AdviceSpec
 
 Given = dict[str, list[str]]
 _TEXTS = (
@@ -38,6 +39,7 @@ _NUMBERS = {"cpu": float, "gpu": float, "priority": int, "retries": int}
 _PAIRS = ("env", "labels")  # NAME=VALUE, one a line
 
 MOST_FIELDS = 20_000  # of a form
+MOST_DAYS = 366
 
 
 async def fields(request: Request, limits: Limits) -> Given:
@@ -94,6 +96,15 @@ async def quote(reads: PageReads, session: Session, given: Given) -> dict[str, A
     except BetimesError as error:
         return {"quote": None, "problem": str(error), "jobs": 0}
     return {"quote": promise, "problem": None, "jobs": len(specs)}
+
+
+async def ask_advice(reads: PageReads, _: Context, __: Session, given: Given) -> str:
+    """Have it worked out which policies are worth having. Raises InputError, Conflict."""
+    days = whole(_one(given, "days"), "days", 1)
+    if days > MOST_DAYS:
+        raise InputError(f"days: give at most {MOST_DAYS}")
+    await reads.backend.advise(AdviceSpec(last_s=days * 86_400.0))
+    return "policy"
 
 
 async def set_policy(reads: PageReads, _: Context, session: Session, given: Given) -> str:

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp
 
 from betimes.errors import BetimesError, Conflict, InputError, NotAllowed, Unknown
 from betimes.page import views
-from betimes.page.forms import act, fields, quote, set_policy, submit
+from betimes.page.forms import act, ask_advice, fields, quote, set_policy, submit
 from betimes.page.query import local_path, safe_target, whole
 from betimes.page.render import render
 from betimes.page.session import LINK_S, Codes, Session, Sessions, Stranger
@@ -95,6 +95,7 @@ class Site:
                 Route("/submit", self._form(submit, "submit"), methods=["POST"]),
                 Route("/quote", self._quote, methods=["POST"]),
                 Route("/policy", self._form(set_policy, "operate"), methods=["POST"]),
+                Route("/advice", self._form(ask_advice, "operate"), methods=["POST"]),
                 Route("/sign-in", self._sign_in, methods=["GET", "POST"]),
                 Route("/sign-out", self._sign_out, methods=["POST"]),
                 Route("/link", self._link, methods=["POST"]),

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 
 from betimes.errors import InputError
+from betimes.foresight.advice import Advice, Candidate
+from betimes.foresight.advice.shown import cells, command, explained, titles, traded, verdict
 from betimes.foresight.tuning import Baseline, Front
 from betimes.page.drawing import (
     MOST_LANES,
@@ -26,6 +28,7 @@ from betimes.page.drawing import (
 )
 from betimes.page.query import instant, local_path, whole
 from betimes.page.session import Session
+from betimes.service.engines.named_policies import kind_of
 from betimes.service.runtime.page_reads import Ends, PageReads, Span
 from betimes.service.runtime.page_reads import Row as QueueRow
 from betimes.service.runtime.queue_order import FOLDS, SORTS, Place
@@ -34,7 +37,16 @@ from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec.sbatch import command_line
 from betimes.service.spec.spelling import job_number
 from betimes.service.store.databases.schema import LIVE, OVER
-from betimes.service.views.models import By, EventView, JobFilter, JobStory, JobView, NodeView, Quote
+from betimes.service.views.models import (
+    By,
+    EventView,
+    JobFilter,
+    JobStory,
+    JobView,
+    NodeView,
+    PolicyView,
+    Quote,
+)
 
 ROWS = 50  # of a page of jobs
 LOG_LINES = (300, 3000, 30_000)  # of a run's output, from which it is followed
@@ -533,8 +545,9 @@ async def promises(reads: PageReads, request: Request, session: Session) -> dict
 
 
 async def policy(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
-    """The policy in force, the front of the last search, and what a portfolio chose."""
+    """The policy in force, what others would do, the front of the last search, and what a portfolio chose."""
     in_force, tuning = await reads.seen.policy(), await reads.backend.tuning()
+    advising = await reads.seen.advice()
     chosen = request.query_params.get("point")
     number = whole(chosen, "point") if chosen else None
     front = tuning.front
@@ -545,6 +558,9 @@ async def policy(reads: PageReads, request: Request, session: Session) -> dict[s
     return {
         "title": "Policy",
         "policy": in_force,
+        "advising": advising,
+        "advice": advising.advice,
+        **(_advice(advising.advice, in_force) if advising.advice is not None else {}),
         "tuning": tuning,
         "front": front,
         "picture": _front(front, tuning.in_force)
@@ -554,6 +570,34 @@ async def policy(reads: PageReads, request: Request, session: Session) -> dict[s
         "portfolio": await reads.backend.portfolio(SELECTIONS)
         if in_force.policy.startswith("portfolio")
         else None,
+    }
+
+
+def _advice(advice: Advice, in_force: PolicyView) -> dict[str, Any]:
+    """Advice as cells and sentences; `now_named`: the policy in force now by its name there."""
+    rows = [
+        {"policy": row.policy, "in_force": row.in_force, "name": name, "cells": values}
+        for row, (name, *values) in zip(advice.rows, cells(advice), strict=True)
+    ]
+    worth = list[dict[str, Any]]()
+    for each in advice.worth:
+        better, worse = traded(advice, each)
+        worth.append(
+            {
+                "policy": each.policy,
+                "purposes": each.purposes,
+                "better": better,
+                "worse": worse,
+                "command": command(each.policy, live=True),
+            }
+        )
+    return {
+        "headings": list(titles(advice).values()),
+        "figures": rows,
+        "worth": worth,
+        "outcome": verdict(advice),
+        "meaning": explained(advice) if advice.rows else [],
+        "now_named": Candidate.of(f"{in_force.engine}:{kind_of(in_force.policy)[1]}").name,
     }
 
 

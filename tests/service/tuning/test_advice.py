@@ -10,6 +10,7 @@ import pytest
 
 from betimes.errors import Conflict
 from betimes.foresight.advice import Advice
+from betimes.service.runtime.seen import Seen
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import User, UserLimits
 from betimes.service.tuning.advice import AdviceOrder
@@ -85,6 +86,10 @@ def test_without_jobs_there_is_nothing_to_say(tmp_path: Path) -> None:
             found = await advice_in(house)
             assert "4 jobs" in str(found.problem)
             assert not found.rows
+            assert found.left_out
+            alone = await Seen(house.backend, "bob").advice()
+            assert alone.advice is not None
+            assert alone.advice.left_out == (), "its reasons may name jobs of others"
         async with House(tmp_path / "empty", advises=advisers).open() as empty:
             with pytest.raises(Conflict, match="no job has been submitted"):
                 await empty.backend.advise(PERIOD)

@@ -34,6 +34,8 @@ class LiveAdviser:
     def __init__(self, controller: Controller, tuner: LiveTuner, advises: AdviseFor = in_process) -> None:
         self.controller, self.tuner, self.advises = controller, tuner, advises
         self._view = AdviceView()
+        self.version = 0
+        """Changes with what `view` returns."""
         self._beginning = asyncio.Lock()
 
     def view(self) -> AdviceView:
@@ -52,6 +54,7 @@ class LiveAdviser:
 
     def _now(self, **changed: Any) -> None:
         self._view = self._view.model_copy(update=changed)
+        self.version += 1
 
     async def _carry_out(self, order: AdviceOrder, begun_at: float) -> None:
         def report(progress: Mapping[str, Any]) -> None:

@@ -153,7 +153,8 @@ class PageReads:
 
     def version(self) -> str:
         """Changes with everything that the pages show, but for the present."""
-        return f"{self._controller.store.last_event_id()}-{self.backend.promises.version}"
+        forecast, advice = self.backend.promises.version, self.backend.adviser.version
+        return f"{self._controller.store.last_event_id()}-{forecast}-{advice}"
 
     def renew(self) -> None:
         """Have the forecast brought up to date, if it is not and it is time; returns at once."""

@@ -14,6 +14,7 @@ from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.to_views import words_of
 from betimes.service.scheduling.reasons import CODES
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.tuning.view import AdviceView
 from betimes.service.views.models import (
     AccuracyView,
     By,
@@ -129,6 +130,13 @@ class Seen:
         """The policy in force; why it started no job names one."""
         found = await self.backend.policy()
         return found if self.only is None else found.model_copy(update={"idle": _alone(found.idle)})
+
+    async def advice(self) -> AdviceView:
+        """The latest advice; the reasons why policies were left out may name jobs."""
+        found = await self.backend.advice()
+        if self.only is None or found.advice is None:
+            return found
+        return found.model_copy(update={"advice": found.advice.model_copy(update={"left_out": ()})})
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """A job's promise if submitted now. Raises Refused."""

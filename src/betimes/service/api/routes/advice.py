@@ -39,6 +39,6 @@ async def advise(
     operation_id="get_advice",
     responses={200: examples.shown(examples.ADVICE, "How far it is."), **failing(401, 403, 503)},
 )
-async def get_advice(here: Here, _: Viewer) -> AdviceView:
+async def get_advice(here: Here, caller: Viewer) -> AdviceView:
     """The figures of each policy beside the one in force, and the few worth having."""
-    return await here.backend.advice()
+    return await here.seen_by(caller).advice()
