@@ -105,7 +105,7 @@ def metrics_page(table: Table) -> str:
             "# Metrics",
             "`GET /metrics` gives these figures in Prometheus's text format. Counters and histograms begin at 0 when "
             "the service starts. No metric has a label for a job, a user or a node, so that their number stays the "
-            "same. [How to have Prometheus read them](../how-to/run-the-service.md#metrics); "
+            "same. [How to have Prometheus read them](../how-to/observe-the-service.md#metrics); "
             "[a dashboard for Grafana](../../deploy/grafana.json) shows them.",
             table(("metric", "type", "labels", "meaning"), rows),
         )
