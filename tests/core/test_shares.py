@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from betimes import Workload, simulate
+from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.core.shares import RECENT_COUNTS, recent_after
 from betimes.errors import InputError, PolicyError
 from betimes.twin.users import Entitled, FairUsers, parse_users
 
 A, B, C = 0, 1, 2
+OFFERS = (Offer(type="one", cpu=1, memory_gib=4, usd_per_h=1.0, boot_s=50.0),)
 
 
 def jobs(*rows: tuple[float, int, float, int], priority: tuple[int, ...] = ()) -> Workload:
@@ -42,7 +44,9 @@ def test_the_mean_of_the_past_is_exact_however_it_is_cut() -> None:
     assert recent_after(recent_after(3.0, 1.0, 90.0, 100.0), 1.0, 160.0, 100.0) == pytest.approx(whole)
 
 
-@pytest.mark.parametrize("policy", ["nodes:fifo", "easy", "pool:fifo", "srsf"])
+@pytest.mark.parametrize(
+    "policy", ["nodes:fifo", "easy", "pool:fifo", "srsf", "portfolio:members=fifo+easy+sjf"]
+)
 def test_users_take_turns_where_one_came_with_all_jobs_first(policy: str) -> None:
     """One unit. A submits three jobs of 10 s at 0, B one at 1. After the first job A has used, and B has not."""
     workload = jobs((0, A, 10, 1), (0, A, 10, 1), (0, A, 10, 1), (1, B, 10, 1))
@@ -115,6 +119,94 @@ def test_limits_let_others_pass(policy: str) -> None:
         assert result.jobs.start_s.tolist().count(0.0) == 2
 
 
+def test_a_job_that_others_make_room_for_counts_for_its_users_limit() -> None:
+    """Two units, held by B's jobs, which leave after 100 s. A may run one job: only one of A's trial jobs preempts.
+
+    It has its unit at 110 and is done at 120; then A's other one, for which B's second job never left, has it.
+    """
+    rows = ((0, B, 1000, 1), (0, B, 1000, 1), (10, A, 10, 1), (10, A, 10, 1))
+    made = jobs(*rows)
+    workload = replace(made, qos=np.array([0, 0, 1, 1]), grace_s=np.full(4, 100.0))
+    both = simulate(workload, "fitgpp", units=2, users=FairUsers(1000.0))
+    assert both.jobs.start_s.tolist() == [0.0, 0.0, 110.0, 110.0]
+    limited = FairUsers(1000.0, {"0": Entitled(most_running=1.0)})
+    one = simulate(workload, "fitgpp", units=2, users=limited)
+    assert one.jobs.start_s.tolist() == [0.0, 0.0, 110.0, 120.0]
+    assert one.jobs.preemptions.tolist() == [1, 0, 0, 0]
+
+
+def test_no_machine_is_rented_beyond_a_limit() -> None:
+    """One core is B's for 1,000 s. Nobody waits under njw: A, who may run one job, rents for one after the other."""
+    workload = jobs((0, B, 1000, 1), (1, A, 10, 1), (1, A, 20, 1), (1, C, 30, 1))
+    cluster = Cluster("x", (NodeGroup("own", 1, 0, 1, 4),), offers=OFFERS)
+    limited = FairUsers(1000.0, {"0": Entitled(most_running=1.0)})
+    found = simulate(workload, "njw", cluster=cluster, users=limited).jobs
+    assert found.start_s.tolist() == [0.0, 51.0, 61.0 + 50.0, 51.0]
+    assert found.finish_s.tolist() == [1000.0, 61.0, 131.0, 81.0]
+
+
+PLANNERS = (
+    "no-packing",
+    "eva:t=1",
+    "stratus",
+    "synergy:t=1",
+    "consolidation",
+    "portfolio:members=eva/t=1+stratus,tick=300",
+)
+
+
+@pytest.mark.parametrize("policy", PLANNERS)
+def test_a_planner_gives_the_only_machine_to_whose_turn_it_is(policy: str) -> None:
+    """One machine of one core can be rented, for an hour at a time. A's three jobs come first, B's one second later.
+
+    A machine is asked for at 300 s, the first round; from then on the machine goes from one job to the next.
+    """
+    workload = jobs((0, A, 300, 1), (0, A, 300, 1), (0, A, 300, 1), (1, B, 300, 1))
+    cluster = Cluster("x", (), offers=OFFERS, quota=1)
+
+    def order(users: FairUsers | None) -> list[int]:
+        found = simulate(workload, policy, cluster=cluster, users=users).jobs
+        return np.argsort(found.start_s).tolist()
+
+    assert order(None) == [0, 1, 2, 3]
+    assert order(FairUsers(10_000.0)) == [0, 3, 1, 2]
+
+
+def test_owned_machines_go_to_whose_turn_it_is_where_no_more_can_be_rented() -> None:
+    """A's two jobs of two cores come first, and would rent a machine that is twice as dear as that of B's of one core.
+
+    Rounds are 300 s apart, and one does not know yet of a job that ends at its instant. Where nothing may be rented,
+    B's job is next on the owned machine; where it may, all jobs have machines at once.
+    """
+    offers = (*OFFERS, Offer(type="two", cpu=2, memory_gib=8, usd_per_h=2.0, boot_s=50.0))
+    workload = jobs((0, A, 600, 2), (0, A, 600, 2), (1, B, 600, 1))
+    own = (NodeGroup("own", 1, 0, 2, 8),)
+
+    def starts_with(quota: int | None, users: FairUsers | None) -> list[float]:
+        cluster = Cluster("x", own, offers=offers, quota=quota)
+        return simulate(
+            workload, "no-packing:rounds=fixed", cluster=cluster, users=users
+        ).jobs.start_s.tolist()
+
+    shared = FairUsers(10_000.0)
+    assert starts_with(0, None) == [0.0, 900.0, 1800.0]
+    assert starts_with(0, shared) == [0.0, 1800.0, 900.0]
+    assert starts_with(None, shared) == starts_with(None, None)
+
+
+@pytest.mark.parametrize("policy", PLANNERS)
+def test_a_planner_is_not_given_jobs_beyond_a_limit(policy: str) -> None:
+    """A may run one of its jobs at once, and rents one machine after the other; B's job does not wait for A's."""
+    workload = jobs((0, A, 600, 1), (0, A, 600, 1), (0, A, 600, 1), (0, B, 600, 1))
+    cluster = Cluster("x", (), offers=OFFERS)
+    limited = FairUsers(1000.0, {"0": Entitled(most_running=1.0)})
+    found = simulate(workload, policy, cluster=cluster, users=limited).jobs
+    assert found.start_s[3] == found.start_s[0]
+    assert (found.start_s[1:3] >= found.finish_s[:2]).all()
+    alone = simulate(workload, policy, cluster=cluster, users=FairUsers(1000.0)).jobs
+    assert (alone.start_s == alone.start_s[0]).all()
+
+
 @pytest.mark.parametrize(
     ("policy", "least_used"),
     [
@@ -158,8 +250,10 @@ def test_what_is_refused(tmp_path: Path) -> None:
     one = jobs((0, A, 10, 2))
     with pytest.raises(InputError, match="job 0 can use 2 units, more than the 1 of its user 0"):
         simulate(one, "easy", units=2, users=FairUsers(1.0, {"0": Entitled(most_units=1.0)}))
-    with pytest.raises(PolicyError, match="policies take turns under it, so that users cannot have shares"):
-        simulate(one, "portfolio", units=2, users="fair")
+    rented = Cluster("x", (NodeGroup("own", 1, 0, 1, 4),), offers=OFFERS)
+    limited = FairUsers(1.0, {"0": Entitled(most_running=1.0)})
+    with pytest.raises(PolicyError, match=r"foreseen to wait in vain .* whatever its user's limits"):
+        simulate(jobs((0, A, 10, 1)), "compound", cluster=rented, users=limited)
     for text in ("fast", "fair:half-life=0", "fair:half-life=x", "fair:weights=1"):
         with pytest.raises(InputError, match="--users"):
             parse_users(text)

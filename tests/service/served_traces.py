@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +23,10 @@ from betimes.service.runtime.replay import Arrivals, machines_for
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.users import User, UserLimits
 from betimes.service.startup.in_memory import assembled
 from betimes.service.store.store import Store
+from betimes.twin.users import Entitled, FairUsers
 
 Disturb = Callable[[ServiceBackend, VirtualWorld], Awaitable[None]]
 
@@ -47,6 +49,21 @@ class Served:
             if event.kind == "quoted" and event.job is not None:
                 found.setdefault(event.job, (event.at_s, event.data["finish_at"]))
         return found
+
+
+def of_users(workload: Workload) -> Workload:
+    """The jobs as those of three users, one of whom has most of them, with priorities."""
+    rng = np.random.default_rng(5)
+    user = rng.choice(3, len(workload), p=(0.7, 0.2, 0.1))
+    priority = rng.integers(0, 3, len(workload))
+    return replace(workload, user=user, user_names=("ann", "bob", "cem"), priority=priority)
+
+
+def of_three(specs: list[JobSpec], jobs: Workload) -> tuple[list[JobSpec], Workload]:
+    """The same specifications and jobs, `of_users`."""
+    jobs = of_users(jobs)
+    pairs = zip(specs, jobs.priority.tolist(), strict=True)
+    return [spec.model_copy(update={"priority": priority}) for spec, priority in pairs], jobs
 
 
 def assert_promised_as(twin: JobColumns, served: Served, but: int = 0) -> None:
@@ -76,9 +93,14 @@ def serve_trace(
     submissions: Iterable[tuple[float, JobSpec]] | None = None,
     promise_every: int = 1,
     world_of: Callable[[float, bool, float], VirtualWorld] = VirtualWorld,
-    half_life_s: float | None = None,
+    shares: FairUsers | None = None,
 ) -> Served:
-    """`submissions`: instead of the jobs that replaying the trace would submit."""
+    """`submissions`: instead of the jobs that replaying the trace would submit, in the same order.
+
+    shares: of the trace's users, whose weights and limits are set in the first instants.
+    """
+    half_life_s = None if shares is None else shares.half_life_s
+    users = None if shares is None else [workload.user_names[user] for user in workload.user.tolist()]
     given = Arrivals(workload, cluster, policy) if submissions is None else submissions
     return asyncio.run(
         _serve(
@@ -90,8 +112,20 @@ def serve_trace(
             disturb,
             promise_every,
             world_of,
+            users,
+            {} if shares is None else shares.entitled,
         )
     )
+
+
+def _user(name: str, entitled: Entitled) -> User:
+    limits = {
+        "max_running_jobs": entitled.most_running,
+        "max_units": entitled.most_units,
+        "max_memory_gib": entitled.most_memory / 1024.0,
+    }
+    given = {what: most for what, most in limits.items() if most < math.inf}
+    return User(name=name, weight=entitled.weight, limits=UserLimits.model_validate(given))
 
 
 async def _serve(
@@ -103,6 +137,8 @@ async def _serve(
     disturb: Disturb | None,
     promise_every: int,
     world_of: Callable[[float, bool, float], VirtualWorld],
+    users: list[str] | None,
+    entitled: dict[str, Entitled],
 ) -> Served:
     store = Store.in_memory(folder)
     async with assembled(
@@ -115,13 +151,14 @@ async def _serve(
         cloud=cloud_of(cluster) if cluster.offers else None,
         at_once=kind_of(policy)[0] == "pool",
         arrivals=submissions,
-        users=submissions.users
-        if settings.half_life_s is not None and isinstance(submissions, Arrivals)
-        else None,
+        users=users,
         promise_every=promise_every,
         world_of=world_of,
     ) as service:
         controller, deciding = service.controller, service.deciding
+        with controller.clock.hold():
+            for name, each in entitled.items():
+                await service.backend.add_user(_user(name, each), "cem")
         disturbing = (
             asyncio.ensure_future(disturb(service.backend, service.world)) if disturb is not None else None
         )

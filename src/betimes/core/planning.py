@@ -104,7 +104,11 @@ class MachineSnapshot(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A planner's view: all live jobs in order of submission, and all machines by number."""
+    """A planner's view: all live jobs in order of submission, and all machines by number.
+
+    Where users share (`is_ordered`), jobs that wait come last, by their users' shares: that order decides who has what
+    there is not enough of. Jobs that their users' limits keep from running are left out.
+    """
 
     now_s: float
     jobs: tuple[JobSnapshot, ...]
@@ -113,6 +117,7 @@ class Snapshot(NamedTuple):
     finished: tuple[tuple[int, float], ...]  # jobs by `seq`, and when they ended, since the snapshot before
     speeds: tuple[Speeds, ...] = ()  # of workloads on each offer; empty: as the cluster has them
     longest_run_s: float = math.inf  # nothing is rented for a job that takes longer (`JobSnapshot.lasts_s`)
+    is_ordered: bool = False
 
 
 class Rent(NamedTuple):

@@ -19,7 +19,7 @@ import numpy as np
 
 from betimes.core.pool.columns import User
 from betimes.core.work import Accounts
-from betimes.kernels import Floats, Ints, Records, full_kernel, kernel
+from betimes.kernels import Floats, Ints, Records, as_array, blank, full_kernel, kernel
 
 LN_2 = math.log(2.0)
 RECENT_COUNTS = 10.0
@@ -45,6 +45,14 @@ def recent_after(recent: float, charge: float, passed_s: float, half_life_s: flo
 
 
 _recent_after = kernel(recent_after)
+
+
+def idle(users: Records[User]) -> Records[User]:
+    """Records of the same users, who hold nothing and have held nothing."""
+    found = blank(User, len(users))
+    for name in ("weight", "half_life_s", "most_running", "most_units", "most_memory"):
+        as_array(found)[name] = as_array(users)[name]
+    return found
 
 
 @kernel
@@ -75,6 +83,20 @@ def count_held(state: Shared, slot: int, before: float, units: float) -> None:
 
 
 @kernel
+def count_bound(state: Shared, slot: int, change: int) -> None:
+    """The job of a slot, which holds nothing, is bound to nodes from now on (1), or not any more (-1)."""
+    if len(state.users) == 0:
+        return
+    progress, most = state.progress[slot], float(state.jobs[slot].max_units)
+    user = state.users[progress.user]
+    user.bound += change
+    user.bound_units += change * most
+    user.bound_memory += change * most * progress.unit_memory
+    if user.bound == 0:
+        user.bound_units = user.bound_memory = 0.0
+
+
+@kernel
 def is_over_limit(state: Shared, slot: int) -> bool:
     """Whether a waiting job may not start now, by the limits of its user."""
     if len(state.users) == 0:
@@ -82,9 +104,9 @@ def is_over_limit(state: Shared, slot: int) -> bool:
     progress, most = state.progress[slot], float(state.jobs[slot].max_units)
     user = state.users[progress.user]
     return (
-        user.running + 1 > user.most_running
-        or user.units + most > user.most_units
-        or user.memory + most * progress.unit_memory > user.most_memory
+        user.running + user.bound + 1 > user.most_running
+        or user.units + user.bound_units + most > user.most_units
+        or user.memory + user.bound_memory + most * progress.unit_memory > user.most_memory
     )
 
 
@@ -94,9 +116,44 @@ def begin_order(state: Shared, counts_held: bool) -> None:
     for number in range(len(state.users)):
         user = state.users[number]
         user.ahead = user.charge if counts_held else 0.0
-        user.next_running = float(user.running)
-        user.next_units = user.units
-        user.next_memory = user.memory
+        user.next_running = float(user.running + user.bound)
+        user.next_units = user.units + user.bound_units
+        user.next_memory = user.memory + user.bound_memory
+
+
+@kernel
+def is_within_limits(state: Shared, slot: int) -> bool:
+    """Whether a waiting job may start beside those of its user that were asked about before it, which then counts."""
+    progress, most = state.progress[slot], float(state.jobs[slot].max_units)
+    user = state.users[progress.user]
+    memory = most * progress.unit_memory
+    if (
+        user.next_running + 1.0 > user.most_running
+        or user.next_units + most > user.most_units
+        or user.next_memory + memory > user.most_memory
+    ):
+        return False
+    user.next_running += 1.0
+    user.next_units += most
+    user.next_memory += memory
+    return True
+
+
+@kernel
+def keep_within_limits(state: Shared, slots: Ints, count: int) -> int:
+    """Leave out of the waiting jobs slots[:count], in their order, those that limits keep from running.
+
+    Returns how many are left, whose limits hold also if all of them start.
+    """
+    if len(state.users) == 0:
+        return count
+    begin_order(state, True)
+    kept = 0
+    for k in range(count):
+        if is_within_limits(state, slots[k]):
+            slots[kept] = slots[k]
+            kept += 1
+    return kept
 
 
 @full_kernel
@@ -126,17 +183,9 @@ def order_by_shares(state: Shared, slots: Ints, rank: Ints, key: Floats, limits:
         ):  # what runs keeps its place unless another user is behind by more than the job itself
             tag[k] -= charge / user.weight
         elif limits:
-            memory = most * progress.unit_memory
-            if (
-                user.next_running + 1.0 > user.most_running
-                or user.next_units + most > user.most_units
-                or user.next_memory + memory > user.most_memory
-            ):
+            if not is_within_limits(state, slots[k]):
                 rank[k] = PASSED_OVER
                 continue
-            user.next_running += 1.0
-            user.next_units += most
-            user.next_memory += memory
         user.ahead += charge
     order = np.argsort(seq, kind="mergesort")
     for column in (key, tag, rank.astype(np.float64)):

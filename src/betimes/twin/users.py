@@ -30,6 +30,11 @@ class Entitled:
     most_units: float = math.inf
     most_memory: float = math.inf
 
+    @property
+    def has_limits(self) -> bool:
+        """Whether the user's running jobs are limited."""
+        return min(self.most_running, self.most_units, self.most_memory) < math.inf
+
     def write(self, user: User, half_life_s: float) -> None:
         """Write it into the record of a user."""
         user.weight, user.half_life_s = self.weight, half_life_s
@@ -46,6 +51,11 @@ class FairUsers:
 
     half_life_s: float = HALF_LIFE_S
     entitled: dict[str, Entitled] = field(default_factory=dict[str, Entitled])
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether any user's running jobs are limited."""
+        return any(each.has_limits for each in self.entitled.values())
 
     def records(self, workload: Workload) -> Records[User]:
         """A record a user, as `user_rows` numbers them, and a last one for jobs of unknown users.

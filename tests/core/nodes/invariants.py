@@ -42,6 +42,7 @@ def check(state: NodesState) -> None:
     _check_placements(state, held, bound)
     _check_machines(state, held, bound)
     _check_timers(state, set(live), holding)
+    _check_users(state, live)
     nominated = [slot for slot in live if state_of(state, slot) is JobState.NOMINATED]
     if state.cluster[0].nominated != len(nominated):
         raise _broken("nominated", f"{len(nominated)} are bound, {state.cluster[0].nominated} are counted")
@@ -96,6 +97,31 @@ def state_of(state: NodesState, slot: int) -> JobState:
 
 def _broken(invariant: str, what: str) -> BrokenInvariant:
     return BrokenInvariant(f"invariant '{invariant}': {what}")
+
+
+def _check_users(state: NodesState, live: list[int]) -> None:
+    """What each user's jobs hold, and are bound to without holding anything, is what is counted for the user."""
+    for number in range(len(state.users)):
+        user = state.users[number]
+        mine = [slot for slot in live if state.progress[slot].user == number]
+        for what, jobs, counted in (
+            (
+                "held",
+                [s for s in mine if state.needs[s].holder >= 0],
+                (user.running, user.units, user.memory),
+            ),
+            (
+                "bound",
+                [s for s in mine if state_of(state, s) is JobState.NOMINATED],
+                (user.bound, user.bound_units, user.bound_memory),
+            ),
+        ):
+            widths = [state.jobs[slot].max_units for slot in jobs]
+            memory = [
+                state.progress[slot].unit_memory * width for slot, width in zip(jobs, widths, strict=True)
+            ]
+            if not np.allclose(counted, (len(jobs), sum(widths), sum(memory))):
+                raise _broken("users", f"{number}: jobs {jobs} are {what}, {counted} are counted")
 
 
 def _check_slots(state: NodesState) -> list[int]:

@@ -109,7 +109,9 @@ def settled(
     machines: tuple[MachineSnapshot, ...], *jobs: JobSnapshot, usd_per_h: float = 1.0
 ) -> tuple[list[Decision], list[int]]:
     """The decisions, and the jobs that are left for the planner."""
-    decisions, rest = owned_first(Snapshot(0.0, jobs, machines, (9,), ()), lambda _: usd_per_h)
+    decisions, rest = owned_first(
+        Snapshot(0.0, jobs, machines, (9,), ()), lambda _: usd_per_h, lambda *_: True
+    )
     assert rest.machines == machines
     return decisions, [each.job for each in rest.jobs]
 

@@ -17,9 +17,10 @@ from betimes.cluster import Cluster, NodeGroup, Offer, read_cluster
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.service.executors.virtual import WORK
 from betimes.service.spec.job_spec import JobSpec
+from betimes.twin.users import Entitled, FairUsers
 from tests.service.same_as_twin.test_rents import on_grid, workload_of
 from tests.service.same_as_twin.test_ticks import leases_of
-from tests.service.served_traces import Served, assert_promised_as, serve_trace
+from tests.service.served_traces import Served, assert_promised_as, of_three, of_users, serve_trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 STOP_S = 16.0
@@ -82,6 +83,32 @@ def jobs_of(count: int, seed: int, gap_s: float = 300.0) -> tuple[list[JobSpec],
 )
 def test_the_same_plans(policy: str, cluster: Cluster, count: int, tmp_path: Path) -> None:
     assert_alike(*jobs_of(count, 1), cluster, policy, tmp_path)
+
+
+SHARES = FairUsers(3600.0, {"ann": Entitled(2.0, most_running=3.0), "bob": Entitled(most_units=2.0)})
+SCARCE = replace(MIXED, name="scarce", quota=2)
+
+
+@pytest.mark.parametrize(
+    ("policy", "live", "cluster"),
+    [
+        ("eva:t=1", None, SCARCE),
+        ("no-packing", "portfolio:members=no-packing,objective=cost:0.1,tick=300", CLUSTER),
+        pytest.param("eva:t=1", None, CLUSTER, marks=pytest.mark.slow),
+        pytest.param("stratus", None, SCARCE, marks=pytest.mark.slow),
+        pytest.param("synergy:t=1", None, SCARCE, marks=pytest.mark.slow),
+        pytest.param("consolidation", None, SCARCE, marks=pytest.mark.slow),
+    ],
+)
+def test_the_same_plans_for_users_who_share_within_limits(
+    policy: str, live: str | None, cluster: Cluster, tmp_path: Path
+) -> None:
+    specs, submit_s = jobs_of(40, 1, gap_s=100.0)
+    assert_alike(specs, submit_s + 600.0, cluster, policy, tmp_path, live, shares=SHARES)
+    jobs = workload_of(specs, submit_s)
+    alone = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate").jobs
+    shared = simulate_nodes(of_users(jobs), policy, cluster=cluster, sizes="estimate", users=SHARES).jobs
+    assert (alone.start_s != shared.start_s).any()
 
 
 @pytest.mark.parametrize("seed", [2, 4])
@@ -163,15 +190,20 @@ def assert_alike(
     policy: str,
     tmp_path: Path,
     live: str | None = None,
+    shares: FairUsers | None = None,
 ) -> Served:
-    """live: what the service decides by, if that is not called as in the twin."""
+    """live: what the service decides by, if that is not called as in the twin. shares: the jobs are of three users."""
     jobs = workload_of(specs, submit_s)
+    if shares is not None:
+        specs, jobs = of_three(specs, jobs)
     jobs = replace(jobs, extra={**jobs.extra, "kill_delay_s": np.full(len(specs), STOP_S)})
     foreseeable = cluster is not TROUBLED  # no promise knows what chance will bring
-    twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate", predict=foreseeable)
+    twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate", predict=foreseeable, users=shares)
     assert twin.leases is not None
     submissions = list(zip(submit_s.tolist(), specs, strict=True))
-    served = serve_trace(jobs, cluster, live or policy, tmp_path, submissions=submissions, promise_every=4)
+    served = serve_trace(
+        jobs, cluster, live or policy, tmp_path, submissions=submissions, promise_every=4, shares=shares
+    )
     if foreseeable:
         assert_promised_as(twin.jobs, served)
     assert served.start_s.tolist() == twin.jobs.start_s.tolist()

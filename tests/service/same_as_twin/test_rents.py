@@ -25,8 +25,9 @@ from betimes.policies.nodes.wait_model import WaitModel
 from betimes.service.executors.virtual import WORK
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.recent import as_workload
+from betimes.twin.users import Entitled, FairUsers
 from tests.service.same_as_twin.test_traces import quick
-from tests.service.served_traces import Served, assert_promised_as, serve_trace
+from tests.service.served_traces import Served, assert_promised_as, of_three, serve_trace
 
 BOOT_S, SETUP_S = 60.0, 30.0
 OFFERS = (
@@ -116,14 +117,20 @@ def workload_of(specs: list[JobSpec], submit_s: np.ndarray) -> Workload:
 
 
 def assert_alike(
-    specs: list[JobSpec], submit_s: np.ndarray, cluster: Cluster, policy: str, folder: Path
+    specs: list[JobSpec],
+    submit_s: np.ndarray,
+    cluster: Cluster,
+    policy: str,
+    folder: Path,
+    shares: FairUsers | None = None,
 ) -> None:
     jobs = workload_of(specs, submit_s)
+    if shares is not None:
+        specs, jobs = of_three(specs, jobs)
     foreseeable = cluster is not TROUBLED  # no promise knows what chance will bring
-    twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate", predict=foreseeable)
-    served = serve_trace(
-        jobs, cluster, policy, folder, submissions=list(zip(submit_s.tolist(), specs, strict=True))
-    )
+    twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate", predict=foreseeable, users=shares)
+    submissions = list(zip(submit_s.tolist(), specs, strict=True))
+    served = serve_trace(jobs, cluster, policy, folder, submissions=submissions, shares=shares)
     if foreseeable:
         # Of hundreds of jobs two are promised 13 and 32 s later live, behind runs that speculate; why is not known yet.
         assert_promised_as(twin.jobs, served, but=2 if "speculate" in policy and len(specs) == 500 else 0)
@@ -179,6 +186,15 @@ OF_ONE = "portfolio:members=ajw-t/b=10m,period=10"
 def test_the_same_rents(policy: str, tmp_path: Path) -> None:
     specs, submit_s = jobs_of(100, 1, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
     assert_alike(specs, submit_s, MIXED, policy, tmp_path)
+
+
+SHARES = FairUsers(3600.0, {"ann": Entitled(2.0, most_running=10.0), "bob": Entitled(most_units=24.0)})
+
+
+@pytest.mark.parametrize("policy", ["njw", POLICIES[8], OF_ONE])
+def test_the_same_rents_for_users_who_share_within_limits(policy: str, tmp_path: Path) -> None:
+    specs, submit_s = jobs_of(100, 1, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
+    assert_alike(specs, submit_s + 60.0, MIXED, policy, tmp_path, SHARES)
 
 
 def test_the_same_promises_behind_a_run_that_was_to_be_over_by_now(tmp_path: Path) -> None:

@@ -12,18 +12,28 @@ import pytest
 from betimes import Workload
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.service.spec.job_spec import JobSpec
-from tests.service.same_as_twin.test_planners import CLUSTER, STOP_S, jobs_of
+from betimes.twin.users import FairUsers
+from tests.service.same_as_twin.test_planners import CLUSTER, SHARES, STOP_S, jobs_of
 from tests.service.same_as_twin.test_rents import workload_of
 from tests.service.same_as_twin.test_ticks import leases_of
-from tests.service.served_traces import Served, serve_trace
+from tests.service.served_traces import Served, of_three, serve_trace
 
 MEMBERS = ("no-packing", "eva/t=1", "stratus", "synergy/t=1")
 POLICY = f"portfolio:members={'+'.join(MEMBERS)},tick=300,period=4"
 
 
-def served(policy: str, specs: list[JobSpec], submit_s: np.ndarray, jobs: Workload, tmp_path: Path) -> Served:
+def served(
+    policy: str,
+    specs: list[JobSpec],
+    submit_s: np.ndarray,
+    jobs: Workload,
+    tmp_path: Path,
+    shares: FairUsers | None = None,
+) -> Served:
     submissions = list(zip(submit_s.tolist(), specs, strict=True))
-    return serve_trace(jobs, CLUSTER, policy, tmp_path, submissions=submissions, promise_every=10)
+    return serve_trace(
+        jobs, CLUSTER, policy, tmp_path, submissions=submissions, promise_every=10, shares=shares
+    )
 
 
 def told(of: Served, kind: str) -> list[Any]:
@@ -52,18 +62,24 @@ def test_the_first_selection_is_the_twins_and_the_chosen_planner_plans(
     assert not told(live, "not-planned")
 
 
-@pytest.mark.parametrize("objective", ["cost:0.1", "utility"])
-def test_all_selections_are_the_twins_with_the_same_past(objective: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("objective", "shares"), [("cost:0.1", None), ("utility", None), ("cost:0.1", SHARES)]
+)
+def test_all_selections_are_the_twins_with_the_same_past(
+    objective: str, shares: FairUsers | None, tmp_path: Path
+) -> None:
     """A shadow leaves the first member in force; the others are told of all that has ended, and are never asked."""
     specs, submit_s = jobs_of(20, 5, gap_s=600.0)
     jobs = workload_of(specs, submit_s)
+    if shares is not None:
+        specs, jobs = of_three(specs, jobs)
     jobs = replace(jobs, extra={**jobs.extra, "kill_delay_s": np.full(len(specs), STOP_S)})
     policy = (
         f"portfolio:members=eva/t=1+no-packing+stratus,tick=300,period=3,objective={objective},shadow=true"
     )
-    found = simulate_nodes(jobs, policy, cluster=CLUSTER, sizes="estimate").selections
+    found = simulate_nodes(jobs, policy, cluster=CLUSTER, sizes="estimate", users=shares).selections
     assert found is not None
-    selected = told(served(policy, specs, submit_s, jobs, tmp_path), "selected")
+    selected = told(served(policy, specs, submit_s, jobs, tmp_path, shares), "selected")
     assert [event.data["from_at"] for event in selected] == found.at_s[found.chosen].tolist()
     scores = [score for event in selected for score in event.data["scores"].values()]
     assert scores == pytest.approx(found.score.tolist(), rel=1e-9)

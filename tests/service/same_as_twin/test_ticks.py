@@ -19,8 +19,9 @@ from betimes.service.engines.selection import SelectionSnapshot
 from betimes.service.executors.virtual import WORK
 from betimes.service.runtime.planning import PastJobs
 from betimes.service.spec.job_spec import JobSpec
+from betimes.twin.users import Entitled, FairUsers
 from tests.service.same_as_twin.test_rents import on_grid, workload_of
-from tests.service.served_traces import Served, assert_promised_as, serve_trace
+from tests.service.served_traces import Served, assert_promised_as, of_three, serve_trace
 
 OFFER = Offer(
     type="m4",
@@ -34,6 +35,7 @@ OFFER = Offer(
 )
 CLUSTER = Cluster("ticking", (NodeGroup("own", 1, 0, 4, 16),), offers=(OFFER,))
 RENTED_ONLY = replace(CLUSTER, name="rented-only", groups=(), quota=10)
+SHARES = FairUsers(3600.0, {"ann": Entitled(2.0, most_running=3.0), "bob": Entitled(most_units=8.0)})
 TROUBLED = replace(CLUSTER, name="troubled", offers=(replace(OFFER, boot_failure_frac=0.3, boot_sigma=0.2),))
 
 
@@ -91,6 +93,14 @@ def test_the_same_rents_at_ticks(policy: str, cluster: Cluster, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
+    "policy", ["odb:order=unicef,placement=worst", "portfolio:members=odb/unicef/worst,period=4"]
+)
+def test_the_same_rents_at_ticks_for_users_who_share_within_limits(policy: str, tmp_path: Path) -> None:
+    specs, submit_s = jobs_of(40, 1)
+    check_alike(specs, submit_s + 60.0, policy, CLUSTER, tmp_path, SHARES)
+
+
+@pytest.mark.parametrize(
     "policy", ["odb:order=unicef,placement=worst", "ode", "portfolio:members=odb/unicef/worst,period=4"]
 )
 def test_the_same_rents_at_ticks_where_jobs_require_labels(policy: str, tmp_path: Path) -> None:
@@ -115,16 +125,23 @@ def test_the_same_rents_at_ticks_where_jobs_require_labels(policy: str, tmp_path
 
 
 def check_alike(
-    specs: list[JobSpec], submit_s: np.ndarray, policy: str, cluster: Cluster, tmp_path: Path
+    specs: list[JobSpec],
+    submit_s: np.ndarray,
+    policy: str,
+    cluster: Cluster,
+    tmp_path: Path,
+    shares: FairUsers | None = None,
 ) -> None:
     jobs = workload_of(specs, submit_s)
+    if shares is not None:
+        specs, jobs = of_three(specs, jobs)
     foreseeable = cluster is not TROUBLED  # no promise knows what chance will bring
-    twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate", predict=foreseeable)
+    twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate", predict=foreseeable, users=shares)
     assert twin.leases is not None
     assert len(twin.leases.job) > 3
     replayed = cluster is RENTED_ONLY  # its jobs fit rented machines only
     submissions = None if replayed else list(zip(submit_s.tolist(), specs, strict=True))
-    served = serve_trace(jobs, cluster, policy, tmp_path, submissions=submissions)
+    served = serve_trace(jobs, cluster, policy, tmp_path, submissions=submissions, shares=shares)
     if foreseeable:
         assert_promised_as(twin.jobs, served)
     assert served.start_s.tolist() == twin.jobs.start_s.tolist()
@@ -135,7 +152,10 @@ def check_alike(
     assert usd == pytest.approx(float(twin.leases.cost_usd.sum()), abs=0.005)
 
 
-def test_the_same_choices_with_the_same_past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shares", [None, SHARES])
+def test_the_same_choices_with_the_same_past(
+    shares: FairUsers | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Jobs to come are drawn from those that have been, which the service reads from its log, also after a restart.
 
     A shadow leaves the first member in force, so that each selection has the same past in both.
@@ -150,11 +170,14 @@ def test_the_same_choices_with_the_same_past(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(PastJobs, "submitted", noting)
     policy = "portfolio:members=odx/fifo/first+od[ae]/unicef/worst,period=40,shadow=true"
     specs, submit_s = jobs_of(FIRST_JOBS + 10, 4)
+    submit_s += 60.0
     jobs = workload_of(specs, submit_s)
-    found = simulate_nodes(jobs, policy, cluster=CLUSTER, sizes="estimate").selections
+    if shares is not None:
+        specs, jobs = of_three(specs, jobs)
+    found = simulate_nodes(jobs, policy, cluster=CLUSTER, sizes="estimate", users=shares).selections
     assert found is not None
     submissions = list(zip(submit_s.tolist(), specs, strict=True))
-    served = serve_trace(jobs, CLUSTER, policy, tmp_path, submissions=submissions)
+    served = serve_trace(jobs, CLUSTER, policy, tmp_path, submissions=submissions, shares=shares)
     selected = [event for event in served.store.each_event(0) if event.kind == "selected"]
     assert [event.data["from_at"] for event in selected] == found.at_s[found.chosen].tolist()
     assert [event.data["member"] for event in selected] == found.member[found.chosen].tolist()

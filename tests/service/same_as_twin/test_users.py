@@ -6,30 +6,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from betimes import Workload, generate, simulate
+from betimes import generate, simulate
 from betimes.cluster import Cluster
 from betimes.cluster.cluster import Maintenance
 from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.scheduling.fold import recovered
-from betimes.service.spec.users import User, UserLimits
 from betimes.service.views.models import MaintenanceSpec
 from betimes.twin.users import Entitled, FairUsers
 from tests.service.same_as_twin.test_traces import POOL, RESTART_S, estimated, known, pester, quick
-from tests.service.served_traces import serve_trace
+from tests.service.served_traces import of_users, serve_trace
 from tests.twin.nodes.test_maintenance import crossings
 
 HALF_LIFE_S = 600.0
-
-
-def of_users(workload: Workload) -> Workload:
-    rng = np.random.default_rng(5)
-    user = rng.choice(3, len(workload), p=(0.7, 0.2, 0.1))
-    priority = rng.integers(0, 3, len(workload))
-    return replace(workload, user=user, user_names=("ann", "bob", "cem"), priority=priority)
+PORTFOLIO = "portfolio:members=easy/order=sjf,objective=jct:avg"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +60,7 @@ def test_the_same_schedule(policy: str, tmp_path: Path) -> None:
         restart_s=RESTART_S,
         seed=5,
         disturb=pester,
-        half_life_s=HALF_LIFE_S,
+        shares=FairUsers(HALF_LIFE_S),
     )
     assert (served.start_s == twin.jobs.start_s).all()
     assert (served.finish_s == twin.jobs.finish_s).all()
@@ -87,10 +79,14 @@ def test_the_same_schedule(policy: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "policy", quick(["easy", "srsf", "las", POOL[-1], "max-min", "conservative", "fitgpp"], "easy", "srsf")
+    "policy",
+    quick(
+        ["easy", "srsf", "las", POOL[-1], "max-min", "conservative", "fitgpp", PORTFOLIO],
+        *("easy", "srsf", "fitgpp", PORTFOLIO),
+    ),
 )
 def test_shares_limits_and_windows_at_once(policy: str, tmp_path: Path) -> None:
-    if policy in ("easy", "conservative", "fitgpp"):
+    if policy in ("easy", "conservative", "fitgpp", PORTFOLIO):
         workload, engine = known(generate("fitgpp:jobs=60,nodes=4", seed=3)), "nodes"
         cluster, named = Cluster.uniform(2, gpu=8, cpu=32, memory_gib=256), ("node-1",)
     else:
@@ -108,8 +104,6 @@ def test_shares_limits_and_windows_at_once(policy: str, tmp_path: Path) -> None:
 
     async def announce(backend: ServiceBackend, _: VirtualWorld) -> None:
         with backend.controller.clock.hold():
-            await backend.add_user(User(name="ann", weight=2.0, limits=UserLimits(max_running_jobs=3)), "cem")
-            await backend.add_user(User(name="bob", limits=UserLimits(max_units=16)), "cem")
             for each in windows:
                 asked = MaintenanceSpec(from_at=each.from_s, to_at=each.to_s, nodes=[*each.nodes])
                 await backend.add_maintenance(asked, "cem")
@@ -122,7 +116,7 @@ def test_shares_limits_and_windows_at_once(policy: str, tmp_path: Path) -> None:
         restart_s=RESTART_S,
         seed=5,
         disturb=announce,
-        half_life_s=HALF_LIFE_S,
+        shares=users,
     )
     assert (served.start_s == twin.jobs.start_s).all()
     assert (served.finish_s == twin.jobs.finish_s).all()

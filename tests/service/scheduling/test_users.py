@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from betimes.errors import PolicyError, Refused
+from betimes.cluster import Offer
+from betimes.errors import Refused
 from betimes.kernels import as_array
-from betimes.service.engines.named_policies import check_sharing
 from betimes.service.runtime.requests import submit
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.promises import forecast
@@ -107,6 +107,19 @@ def test_a_higher_limit_counts_at_once_and_a_lower_one_is_for_jobs_to_come() -> 
         cluster.scheduler.users.change("ann", UserChanges(limits=UserLimits(max_running_jobs=1)), "operator")
 
 
+def test_under_a_planner_a_limit_is_the_reason_and_a_higher_one_counts_in_the_next_round() -> None:
+    limits = UserLimits(max_running_jobs=1)
+    offer = Offer(type="m", cpu=2.0, memory_gib=8.0, usd_per_h=1.0)
+    cluster = with_users("no-packing", User(name="ann", limits=limits), offers=(offer,))
+    first, second = cluster.submit(spec(1000.0), spec(1000.0), user="ann")
+    cluster.go_on(301.0)
+    assert [cluster.status(number) for number in (first, second)] == [Status.RUNNING, Status.QUEUED]
+    assert why(cluster, second)["text"].startswith("the running jobs of ann hold 1 of at most 1 jobs")
+    cluster.scheduler.users.change("ann", UserChanges(limits=UserLimits(max_running_jobs=2)), "operator")
+    cluster.go_on(301.0)
+    assert cluster.status(second) == Status.RUNNING
+
+
 @pytest.mark.parametrize("half_life_s", [None, HALF_LIFE_S])
 def test_a_user_who_comes_late_has_what_runs_already(half_life_s: float | None) -> None:
     cluster = with_users("easy", half_life_s=half_life_s)
@@ -140,19 +153,6 @@ def test_what_no_limit_lets_run_and_what_is_too_much_in_the_queue_is_refused() -
     cluster.submit(spec(10.0), user="bob")
     cluster.scheduler.jobs.cancel(one, "ann")
     cluster.submit(spec(10.0), user="ann")
-
-
-@pytest.mark.parametrize("policy", ["portfolio", "eva"])
-def test_policies_without_one_queue_are_refused(policy: str) -> None:
-    with pytest.raises(PolicyError, match="users cannot have shares or limits under it"):
-        check_sharing(policy)
-    cluster = Cluster("easy", half_life_s=HALF_LIFE_S)
-    with pytest.raises(PolicyError, match="users cannot have shares"):
-        cluster.scheduler.policy.set_policy(policy, "operator")
-    cluster.ledger.policy = policy  # as if it were in force
-    with pytest.raises(Refused, match=f"limits: policy {policy}"):
-        cluster.scheduler.users.add(User(name="ann", limits=UserLimits(max_units=1)), "operator")
-    cluster.scheduler.users.add(User(name="ann", limits=UserLimits(max_queued_jobs=1)), "operator")
 
 
 @pytest.mark.parametrize("policy", ["easy", "conservative", "srsf", "themis"])

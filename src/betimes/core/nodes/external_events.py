@@ -12,7 +12,7 @@ from betimes.core.instruction import CLOSE, OPEN
 from betimes.core.nodes.columns import ANYTHING, OWNED, NodesState
 from betimes.core.nodes.demands import demand_on, take_on
 from betimes.core.nodes.directory import block_of, note_entry
-from betimes.core.nodes.holders import add_holder, is_owed
+from betimes.core.nodes.holders import add_bound, add_holder, drop_bound, is_owed
 from betimes.core.nodes.log import note
 from betimes.core.nodes.machines.rented import expect, note_room_at, note_vacated
 from betimes.core.nodes.queue import remove
@@ -97,7 +97,7 @@ def unbind(state: NodesState, slot: int) -> None:
         if victim.preemptor == slot:
             victim.preemptor = -1
     if need.holder < 0:
-        state.cluster[0].nominated -= 1
+        drop_bound(state, slot)
     state.cluster[0].changed += 1
 
 
@@ -141,7 +141,7 @@ def bind(state: NodesState, slot: int, count: int) -> None:
         node.free_memory -= choice.tasks * memory - owed.free_memory
         if owed.free_gpu > 0 or owed.free_cpu > 0 or owed.free_memory > 0:
             eviction.awaited += 1
-    state.cluster[0].nominated += 1
+    add_bound(state, slot)
     state.cluster[0].changed += 1
 
 

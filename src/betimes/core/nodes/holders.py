@@ -5,7 +5,7 @@ from __future__ import annotations
 from betimes.core.nodes.believed_ends import forget_end
 from betimes.core.nodes.columns import NodesState, Residence
 from betimes.core.nodes.timers import clear_job_timer
-from betimes.core.shares import count_held
+from betimes.core.shares import count_bound, count_held
 from betimes.kernels import kernel
 
 
@@ -34,6 +34,20 @@ def drop_holder(state: NodesState, slot: int) -> None:
     clear_job_timer(state, slot)
     forget_end(state, slot)
     count_held(state, slot, float(state.jobs[slot].max_units), 0.0)
+
+
+@kernel
+def add_bound(state: NodesState, slot: int) -> None:
+    """The job, which holds nothing, is bound to nodes on which it starts once they are up and have room."""
+    state.cluster[0].nominated += 1
+    count_bound(state, slot, 1)
+
+
+@kernel
+def drop_bound(state: NodesState, slot: int) -> None:
+    """The job, which holds nothing, is not bound any more, or starts now."""
+    state.cluster[0].nominated -= 1
+    count_bound(state, slot, -1)
 
 
 @kernel

@@ -19,7 +19,7 @@ from betimes.core.instruction import BIND, CLOSE, MIGRATE, OPEN, PREEMPT, RELEAS
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.demands import demand_on, tasks_that_fit
 from betimes.core.nodes.external_events import open_node
-from betimes.core.nodes.holders import holds, is_owed
+from betimes.core.nodes.holders import add_bound, holds, is_owed
 from betimes.core.nodes.log import note_places, room_for_a_decision
 from betimes.core.nodes.machines.rented import (
     DRAINING,
@@ -34,6 +34,7 @@ from betimes.core.nodes.machines.rented import (
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.transitions import move_out, put_bound, settle_binding, start, tell_to_leave
 from betimes.core.placements import stays_open
+from betimes.core.shares import is_over_limit
 from betimes.core.status import DONE, NEED_FATES, NEED_NODES
 from betimes.kernels import Ints, Records, entry, kernel
 
@@ -52,6 +53,7 @@ IS_AWAITED = 12
 FOR_NOBODY = 13
 LACKS_LABEL = 14
 CLOSES = 15
+OVER_LIMIT = 16
 
 REASONS = {
     NO_SUCH_JOB: "there is no such job any more",
@@ -69,6 +71,7 @@ REASONS = {
     FOR_NOBODY: "the jobs that the machine is for have ended",
     LACKS_LABEL: "the machine lacks a label that the job requires",
     CLOSES: "the machine closes for maintenance, or its lease ends, before the job would be done",
+    OVER_LIMIT: "the running jobs of its user hold as much as they may",
 }
 
 
@@ -207,6 +210,8 @@ def _place(state: NodesState, batch: Records[Instruction], first: int, last: int
             return DOES_NOT_RUN
     elif need.holder >= 0 or need.bound >= 0 or need.reservation >= 0:
         return DOES_NOT_WAIT
+    elif is_over_limit(state, slot):
+        return OVER_LIMIT
     tasks, count = 0, last - first
     if count > len(state.nodes):
         return NOT_THE_GANG
@@ -249,7 +254,7 @@ def _place(state: NodesState, batch: Records[Instruction], first: int, last: int
     _bind(state, slot, count)
     note_places(state, line.what, slot, need.bound, line.value)
     if line.what == BIND:
-        state.cluster[0].nominated += 1
+        add_bound(state, slot)
         if eviction.awaited == 0:
             settle_binding(state, slot)
     elif line.value != 1.0:

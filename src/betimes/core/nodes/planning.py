@@ -33,10 +33,43 @@ from betimes.core.planning import (
     Snapshot,
     Start,
 )
-from betimes.kernels import Records, as_array, blank, entry
+from betimes.core.shares import begin_order, is_within_limits, order_by_shares
+from betimes.kernels import Ints, Records, as_array, blank, entry, full_kernel, kernel
 
 paid_until = entry(paid_until_s, NodesState, int)
 see = entry(see_ends, NodesState)
+
+
+@entry
+@full_kernel
+def in_users_order(state: NodesState, slots: Ints) -> int:
+    """Put live jobs in order: those that hold nodes or are bound to some, then the others, by their users' shares.
+
+    Those that their users' limits keep from running now come last. Returns the number of the others.
+    """
+    rank = np.zeros(len(slots), dtype=np.int64)
+    for k in range(len(slots)):
+        rank[k] = int(_waits(state, slots[k]))
+    begin_order(state, True)
+    if math.isfinite(state.users[0].weight):
+        order_by_shares(state, slots, rank, np.zeros(len(slots)), False)
+    given, left_out = 0, slots.copy()
+    for k in range(len(slots)):
+        slot = slots[k]
+        if not _waits(state, slot) or is_within_limits(state, slot):
+            slots[given] = slot
+            given += 1
+        else:
+            left_out[k - given] = slot
+    for k in range(given, len(slots)):
+        slots[k] = left_out[k - given]
+    return given
+
+
+@kernel
+def _waits(state: NodesState, slot: int) -> bool:
+    need = state.needs[slot]
+    return need.holder < 0 and need.bound < 0
 
 
 def snapshot_of(
@@ -44,18 +77,24 @@ def snapshot_of(
 ) -> Snapshot:
     """A planner's snapshot of the state between two events.
 
-    kinds: a job's kind, by its row. finished: jobs that have ended since the snapshot before.
+    kinds: a job's kind, by its row. finished: jobs that have ended since the snapshot before. Where users share, jobs
+    stand in that order; those that limits keep from running are left out.
     """
     now_s = float(state.pool[0].now)
     see(state)
+    slots, ordered = _live(state), len(state.users) > 0
+    if ordered:
+        slots = slots[: in_users_order(state, slots)]
+        ordered = math.isfinite(state.users[0].weight)
     machines = np.flatnonzero(_plain(state.machines)["state"] != UNUSED)
     return Snapshot(
         now_s,
-        tuple(_jobs(state, _live(state), now_s, kinds)),
+        tuple(_jobs(state, slots, now_s, kinds)),
         tuple(_machines(state, machines)),
         _rentable(state),
         tuple(finished),
         longest_run_s=float(state.cluster[0].longest_run_s),
+        is_ordered=ordered,
     )
 
 

@@ -13,7 +13,7 @@ from betimes.core.instruction import BIND, PREEMPT, RESERVE, START
 from betimes.core.nodes.believed_ends import believed_end
 from betimes.core.nodes.columns import AUTO, ROOM_FREED, Choice, Need, NodesState
 from betimes.core.nodes.demands import count_held, count_in, demand_on, give_on, take_on
-from betimes.core.nodes.holders import add_holder, drop_holder, is_owed
+from betimes.core.nodes.holders import add_bound, add_holder, drop_bound, drop_holder, is_owed
 from betimes.core.nodes.log import note, note_places
 from betimes.core.nodes.machines.rented import DRAINING, go, note_room_at, note_vacated
 from betimes.core.nodes.queue import insert
@@ -198,7 +198,7 @@ def nominate(state: NodesState, slot: int, count: int) -> None:
             eviction.awaited += 1
     need.alarm_s = math.inf  # it waits for these, however long
     set_job_timer(state, slot)
-    state.cluster[0].nominated += 1
+    add_bound(state, slot)
     state.cluster[0].changed += 1
     note_places(state, BIND, slot, need.bound, 0.0)
 
@@ -409,7 +409,7 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     eviction.preemptor = -1
     eviction.vacate_at = math.inf
     if preemptor >= 0 and state.evictions[preemptor].awaited == 0:
-        cluster.nominated -= 1
+        drop_bound(state, preemptor)
         begin(state, preemptor)
         # Victims whose room it does not need after all make room for no particular job.
         for at in range(pool.holders):
@@ -482,7 +482,7 @@ def settle_binding(state: NodesState, slot: int) -> None:
     need = state.needs[slot]
     eviction = state.evictions[slot]
     if need.holder < 0:
-        state.cluster[0].nominated -= 1
+        drop_bound(state, slot)
         begin(state, slot)
     elif eviction.moves_when_free == 1:
         eviction.moves_when_free = 0

@@ -89,6 +89,9 @@ class User:
     running: int  # jobs that hold something
     units: float  # that these can use
     memory: float  # MiB, on those
+    bound: int  # jobs that hold nothing yet, and are bound to nodes: limits count them, too
+    bound_units: float
+    bound_memory: float
     most_running: float  # limits of these three; infinity: none
     most_units: float
     most_memory: float

@@ -154,7 +154,7 @@ class Choice:
 class Selector:
     """Chooses among members at each selection, in the twin and in the service; the caller puts the choice in force.
 
-    aim: the criterion instead of utility.
+    aim: the criterion instead of utility. shared: users share, or have limits.
     """
 
     def __init__(
@@ -167,12 +167,13 @@ class Selector:
         *,
         seed: int = 0,
         learns: bool = False,
+        shared: bool = False,
         aim: Aim | None = None,
         arrivals: Draws | None = None,
     ) -> None:
         self._policy, self._members, self._settings, self._aim = policy, members, settings, aim
         self._warn, self._clock = warn, clock
-        self.rules: list[NodesRules] = rules_in_turn(members, learns)
+        self.rules: list[NodesRules] = rules_in_turn(members, learns, shared=shared)
         self.params: list[Floats] = [member.policy.params(member.values) for member in members]
         self._groups = Groups(members, self.rules, self.params)
         rents = members[0].policy.provision is not None  # as all of them do, or none
@@ -388,6 +389,7 @@ class Portfolio:
             clock,
             seed=run.options.seed,
             learns=run.rules.learns,
+            shared=run.options.users is not None,
             aim=aim,
             arrivals=arrivals,
         )

@@ -17,6 +17,7 @@ from betimes.core.nodes.queue import all_waiting
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.snapshot import copy_into
 from betimes.core.nodes.timers import NOTICED, set_machine_timer
+from betimes.core.shares import keep_within_limits
 from betimes.core.status import DONE, NEED_SEGMENTS, PAUSED
 from betimes.core.work import believed_left
 from betimes.foresight.portfolio.utility import bounded_slowdown, charged_s
@@ -201,7 +202,7 @@ def divide(
     _charge_leases(copy, played[0])
     members = int(copy.params[0])
     if differ_in_orders:
-        count = all_waiting(copy, copy.chosen)
+        count = keep_within_limits(copy, copy.chosen, all_waiting(copy, copy.chosen))
         same = with_same_orders(view_of(copy), copy.pool[0].now, copy.chosen[:count], copy.orders, members)
     else:
         same = with_same_placement(members)

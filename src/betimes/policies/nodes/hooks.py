@@ -219,19 +219,6 @@ class NodesPolicy:
         needed = self._hooks(values) | self._parts(values)
         return all(is_hook_ready(each, NodesRules, name) for name, each in needed.items())
 
-    def check_sharing(self, values: dict[str, Value | None]) -> None:
-        """Raise PolicyError for a policy under which users cannot share: a planner, or policies that take turns."""
-        if self.members is not None or self.plans(values):
-            why = (
-                "policies take turns under it"
-                if self.members is not None
-                else "it plans for all jobs at once"
-            )
-            raise PolicyError(
-                f"policy {self.name}: {why}, so that users cannot have shares or limits under it; choose a policy with "
-                "one queue, such as fifo or easy"
-            )
-
     def wait_model(self, values: dict[str, Value | None]) -> WaitModel | None:
         """The model of waits that the parameters name; raises PolicyError."""
         path, learns = values.get("model"), values.get("waits") == "learned"
@@ -310,12 +297,16 @@ class Member:
     values: dict[str, Value | None]
 
 
-def rules_in_turn(members: Sequence[Member], learns: bool = False) -> list[NodesRules]:
-    """The rules of policies that take turns; raises PolicyError.
+def rules_in_turn(
+    members: Sequence[Member], learns: bool = False, *, shared: bool = False
+) -> list[NodesRules]:
+    """The rules of policies that take turns; shared: among jobs of users who share. Raises PolicyError.
 
     If any of them rents machines for one job alone, all do so for a job that nothing else can run, or that asks for it.
     """
     rules = [each.policy.rules(each.values, learns) for each in members]
+    if shared:
+        rules = [sharing(each) for each in rules]
     renting = next((each for each in rules if each.waits), None)
     if renting is None:
         return rules

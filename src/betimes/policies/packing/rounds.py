@@ -81,7 +81,9 @@ class Rounds:
         if snapshot.speeds and snapshot.speeds != tuple(each.speeds for each in types):
             pairs = zip(types, snapshot.speeds, strict=True)
             self._weigh(Catalogue(tuple(replace(each, speeds=speeds) for each, speeds in pairs)))
-        on_owned, snapshot = owned_first(snapshot, partial(self._rent_usd_per_h, snapshot.longest_run_s))
+        on_owned, snapshot = owned_first(
+            snapshot, partial(self._rent_usd_per_h, snapshot.longest_run_s), self._can_rent
+        )
         return [*self._packed(settled(snapshot)), *on_owned]  # packed first: binds name new machines by index
 
     def _rent_usd_per_h(self, longest_run_s: float, job: JobSnapshot) -> float:
@@ -91,6 +93,14 @@ class Rounds:
         demand = self._demand_of(job)
         found = self._prices.reservation(demand, job.kind)
         return math.inf if found is None else job.tasks * found.usd_per_h
+
+    def _can_rent(self, job: JobSnapshot, rentable: Sequence[int]) -> bool:
+        """Whether machines that can be rented now hold each task of a job."""
+        demands = [self._demand_of(job)]
+        return any(
+            count > 0 and fits(each, demands)
+            for each, count in zip(self.catalogue.types, rentable, strict=True)
+        )
 
     def _demand_of(self, job: JobSnapshot) -> Demand:
         key = job.demand, job.by_family
@@ -111,7 +121,12 @@ class Rounds:
         plan = self._planned(round_, self.profiled_until_s)
         check(plan, round_.problem)
         plan = in_time(plan, round_.problem)
-        return self._decisions(snapshot, machines, round_.problem, within(plan, round_.problem, left))
+        return self._decisions(
+            snapshot,
+            machines,
+            round_.problem,
+            within(plan, round_.problem, left, ordered=snapshot.is_ordered),
+        )
 
     def _profile(self, snapshot: Snapshot) -> None:
         """Note which jobs run, or are to run, alone to measure their throughput alone, and those that have done so."""
@@ -321,8 +336,10 @@ def available(catalogue: Catalogue, left: Mapping[str, int], rented: Collection[
     return Catalogue(types) if types else None
 
 
-def within(plan: Plan, problem: Problem, left: Mapping[str, int]) -> Plan:
+def within(plan: Plan, problem: Problem, left: Mapping[str, int], *, ordered: bool = False) -> Plan:
     """The plan with the next choice for each new machine whose type is used up.
+
+    ordered: the first of the problem's tasks get the new machines that there are.
 
     The next choice is a machine that the plan would give back, preferably the one with most of the tasks; else a new
     one of the available type that holds them and does their work at least cost. If there is neither, waiting jobs wait
@@ -332,7 +349,13 @@ def within(plan: Plan, problem: Problem, left: Mapping[str, int]) -> Plan:
     kept = {each.machine for each in plan.bins}
     idle = {machine.id: machine.type for machine in problem.machines if machine.id not in kept}
     bins, missing = list[Bin](), list[Bin]()
-    for each in plan.bins:
+    wanted: Sequence[Bin] = plan.bins
+    if ordered:
+        place = {task.id: at for at, task in enumerate(problem.tasks)}
+        wanted = sorted(
+            wanted, key=lambda each: min((place[task] for task in each.tasks), default=len(place))
+        )
+    for each in wanted:
         if each.machine is None and remaining[each.type] == 0:
             missing.append(each)
             continue
@@ -416,13 +439,16 @@ def _of_next_type(tasks: tuple[int, ...], problem: Problem, left: Mapping[str, i
 
 
 def owned_first(
-    snapshot: Snapshot, rent_usd_per_h: Callable[[JobSnapshot], float]
+    snapshot: Snapshot,
+    rent_usd_per_h: Callable[[JobSnapshot], float],
+    can_rent: Callable[[JobSnapshot, Sequence[int]], bool],
 ) -> tuple[list[Decision], Snapshot]:
     """The decisions that fill owned machines, and the snapshot without the jobs on, or waiting for, these.
 
-    The job with the highest rent goes first, among equals the first to arrive; a job goes as a whole. Jobs on owned
-    machines stay there, and jobs that no rented machine holds wait for them (`rent_usd_per_h` is infinite).
-    Interference does not count here: a paid machine is worth filling.
+    The job with the highest rent goes first, among equals the first of the snapshot; a job goes as a whole. Where users
+    share, jobs for which no machine can be rented now go before all others, in their order. Jobs on owned machines
+    stay there, and jobs that no rented machine holds wait for them (`rent_usd_per_h` is infinite). Interference does
+    not count here: a paid machine is worth filling.
     """
     owned = {each.machine: each for each in snapshot.machines if each.offer < 0}
     if not owned:
@@ -442,7 +468,12 @@ def owned_first(
     closes = any(each.open_s < math.inf for each in owned.values())
     # For the remaining room, as many waiting jobs are alike.
     too_large = set[tuple[Amounts, ByFamily, int, float]]()
-    for usd_per_h, job in sorted(waiting, key=lambda each: (-each[0], each[1].seq)):
+
+    def dearest_first(each: tuple[float, JobSnapshot]) -> float:
+        is_scarce = snapshot.is_ordered and not can_rent(each[1], snapshot.rentable)
+        return -math.inf if is_scarce else -each[0]
+
+    for usd_per_h, job in sorted(waiting, key=dearest_first):
         need = (job.demand, job.by_family, job.tasks, job.lasts_s if closes else 0.0)
         there = room
         if closes:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from betimes.cluster.interference import workload_of
 from betimes.cluster.labels import mask, suits
-from betimes.cluster.resources import NOWHERE
+from betimes.cluster.resources import NOWHERE, unit_charge
 from betimes.cluster.shapes import Shape, Shapes, suiting
 from betimes.cluster.tasks import JobTasks, job_tasks, norm_of
 from betimes.core.nodes.demands import DemandRows, Needed
@@ -31,8 +31,9 @@ class JobRows:
     """Makes rows of jobs.
 
     shapes: by which jobs are split into tasks. bits: of labels. families: their numbers; demands: of tasks on each of
-    them. largest: (3,) the most that any machine has of each. workloads: their rows of `State.hardware`. machines:
-    present ones, and those that can be rented at once, with the number of each (infinity: any number).
+    them. largest: (3,) the most that any machine has of each. workloads: their rows of `State.hardware`. users: their
+    rows, where they share. machines: present ones, and those that can be rented at once, with the number of each
+    (infinity: any number).
     """
 
     shapes: Shapes
@@ -41,6 +42,7 @@ class JobRows:
     demands: DemandRows
     largest: Sequence[int]
     workloads: Mapping[str, int]
+    users: Mapping[str, int] = field(default_factory=dict[str, int])
     machines: Sequence[tuple[Shape, float]] = ()
 
     def split(self, asked: Asked) -> JobTasks:
@@ -76,7 +78,8 @@ class JobRows:
         row["trial"], row["priority"], row["grace_s"] = int(request.trial), request.priority, request.grace_s
         row["runtime_estimate_s"] = request.runtime_estimate_s
         row["believed_per_work"] = 1.0
-        row["user"] = -1
+        row["user"] = self.users.get(request.user, -1)
+        row["charge"], row["unit_memory"] = unit_charge(request.unit.most), float(request.unit.most[2])
         row["longest_s"], row["limit_s"] = math.inf, request.limit_s
         row["choice"], row["speculated"] = request.choice, int(not request.may_restart)
 

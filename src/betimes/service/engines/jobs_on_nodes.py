@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from betimes.cluster import Cluster, Offer
 from betimes.cluster.interference import workload_of
 from betimes.cluster.labels import NONE, Labels, bits_for, mask
-from betimes.cluster.resources import Amounts, unit_charge
+from betimes.cluster.resources import Amounts
 from betimes.cluster.shapes import Shape, Shapes, roomiest, suiting
 from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks, norm_of
 from betimes.core.nodes.columns import ANYTHING, NodesState
@@ -166,9 +166,6 @@ class JobsOnNodes:
         self.rows.fill(arrival, request, tasks, now_s)
         arrival.fits_no_owned = self._fits_no_owned(tasks, request.require)
         arrival.exempt = self.exempt.get(request.user, 0)
-        if self.users:
-            arrival.user = self.users.get(request.user, -1)
-            arrival.charge, arrival.unit_memory = unit_charge(request.unit.most), float(request.unit.most[2])
         if self.rounds is not None:  # a moving job has left once that is reported, not at once
             arrival.stop_s = max(request.grace_s, PATIENCE_S)
 
@@ -194,7 +191,9 @@ class JobsOnNodes:
     @property
     def rows(self) -> JobRows:
         """Makes rows of jobs."""
-        return JobRows(self.shapes, self.bits, self.families, self.demands, self.largest, self.workloads)
+        return JobRows(
+            *(self.shapes, self.bits, self.families, self.demands, self.largest, self.workloads, self.users)
+        )
 
     def is_alike(self, number: int, machine: Shape) -> bool:
         """Whether a node has these labels, and is of this family."""

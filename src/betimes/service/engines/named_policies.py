@@ -71,13 +71,6 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
     planners_for(found.in_turn(values), offers, None)  # which raises where any of them cannot plan with these
 
 
-def check_sharing(policy: str) -> None:
-    """Raise PolicyError for a policy under which users cannot have shares, or limits of what runs."""
-    chosen = _chosen(policy)
-    if not isinstance(chosen.policy, Policy):
-        chosen.policy.check_sharing(chosen.values)
-
-
 def heeds_labels(policy: str) -> bool:
     """Whether a policy heeds labels that jobs require; planners pack by amounts alone."""
     return bool(policy) and kind_of(policy)[0] == NODES and not _traits(policy).plans

@@ -33,7 +33,7 @@ from betimes.core.work import believed_left
 from betimes.foresight.run_times import HALF
 from betimes.kernels import as_array, blank, entry
 from betimes.policies import ChosenPolicy
-from betimes.policies.nodes.hooks import NodesPolicy, rules_in_turn, sharing
+from betimes.policies.nodes.hooks import NodesPolicy, rules_in_turn
 from betimes.policies.nodes.portfolio import changes_member
 from betimes.service.engines import jobs_on_nodes, rented_machines
 from betimes.service.engines.accounts import expected_left, start_and_finish, waiting_account, waits_until_s
@@ -145,10 +145,7 @@ class LiveNodes:
         params = own.params(values)  # with room for those of any member
         first = in_turn[decides].policy.params(in_turn[decides].values)
         params[: len(first)] = first
-        rules = rules_in_turn(in_turn)[decides]
-        if shared:
-            own.check_sharing(values)
-            rules = sharing(rules)
+        rules = rules_in_turn(in_turn, shared=shared)[decides]
         self.selects_every_s: float | None = None
         self.member: str | None = None
         self.changes_member = changes_member(own, values)
@@ -217,6 +214,8 @@ class LiveNodes:
         self.jobs.users = sharing.rows
         self.driver.state = self.state.replaced(users=sharing.users)
         self.jobs.changed = True
+        if self.rounds is not None:
+            self.rounds.ask_anew()
 
     def set_speeds(self, offers: Sequence[Offer], now_s: float) -> dict[int, float]:
         """Let machines of these offers run workloads at the offers' speeds from now on; `happen` lets the policy look.

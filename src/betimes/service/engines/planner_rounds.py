@@ -123,6 +123,10 @@ class LiveRounds:
     def set_speeds(self, offers: Sequence[Offer]) -> None:
         """The offers have other speeds: the planner is asked again."""
         self.offers = tuple(offers)
+        self.ask_anew()
+
+    def ask_anew(self) -> None:
+        """The planner is asked in the next round, whatever happens until then."""
         self.turn.events = -1
 
     def know_refused(self, offer: int, now_s: float) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from betimes.cluster.shapes import Shape
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.rules import NodesRules
+from betimes.core.shares import idle
 from betimes.foresight.portfolio.hindsight import EmptyCluster
 from betimes.kernels import Floats, as_array
 from betimes.service.engines.dedicated_machines import live_terms
@@ -106,5 +107,5 @@ def _empty(jobs: JobsOnNodes, new_state: NewState) -> tuple[EmptyCluster, JobRow
         offers=terms,
         labels=nodes["labels"],
         hardware=state.hardware,
-    )
+    ).replaced(users=idle(state.users))
     return EmptyCluster(empty, new_trace(0, 1)), replace(jobs.rows, machines=held)

@@ -127,7 +127,7 @@ class PastJobs:
         if event.kind == "finished" and event.job in self._jobs:
             self._jobs[event.job].took_s = data["run_s"]
         elif event.kind == "submitted" and "set_id" not in data and "trials" not in data:
-            request = request_for(event.job, JobSpec(**data["spec"]), data["believed_s"])
+            request = request_for(event.job, JobSpec(**data["spec"]), data["believed_s"], data["user"])
             self._jobs[event.job] = known = _Known(request, event.at_s)
             self._without_row.append(known)
             self._newest = event.job
@@ -199,7 +199,7 @@ class Selections:
     ) -> None:
         self._inbox, self._background, self._hold, self._seed = inbox, background, hold, seed
         self._past = PastJobs(store)
-        self._selector: tuple[str, Selector] | None = None
+        self._selector: tuple[str, bool, Selector] | None = None  # of a policy, whose users share or do not
 
     def begin(self, asked: SelectMember) -> None:
         """Let a thread select."""
@@ -223,7 +223,7 @@ class Selections:
     def _choose(self, asked: SelectMember) -> Selection:
         snapshot, record = asked.snapshot, asked.record
         begun_s = time.perf_counter()
-        selector = self._selector_of(asked.policy)
+        selector = self._selector_of(asked.policy, shared=len(snapshot.state.users) > 0)
         so_far = Totals(record.jobs, record.job_s, record.machine_s, record.slowdown)
         submitted = self._past.submitted(snapshot, asked.epoch_at) if selector.expects_more else None
         lookahead = selector.lookahead(snapshot, snapshot.rounds)
@@ -248,8 +248,8 @@ class Selections:
             },
         )
 
-    def _selector_of(self, policy: str) -> Selector:
-        if self._selector is None or self._selector[0] != policy:
+    def _selector_of(self, policy: str, *, shared: bool) -> Selector:
+        if self._selector is None or self._selector[:2] != (policy, shared):
             chosen = parse_nodes_policy(kind_of(policy)[1])
             assert chosen.policy.members is not None, "only a portfolio selects"
             members = [known_live(each) for each in chosen.policy.members(chosen.values)]
@@ -257,6 +257,7 @@ class Selections:
             aim = None if settings.objective is None else Aim(settings.objective, alone=True)
             self._selector = (
                 policy,
-                Selector(policy, members, settings, log.warning, seed=self._seed, aim=aim),
+                shared,
+                Selector(policy, members, settings, log.warning, seed=self._seed, shared=shared, aim=aim),
             )
-        return self._selector[1]
+        return self._selector[2]

@@ -348,6 +348,11 @@ class Job:
         return self.status is Status.BLOCKED and is_delay and self.not_before_at > at
 
     @property
+    def is_nominated(self) -> bool:
+        """Whether it starts on the nodes that it is bound to, once there is room."""
+        return self.binding is not None and "owed" in self.binding
+
+    @property
     def is_suspended(self) -> bool:
         """Whether its run stands still at a user's request, or did so when it was stopped."""
         return self.run is not None and self.run.suspended_at is not None

@@ -331,7 +331,7 @@ class Nodes(Part):
     def _keep_off(self, name: str) -> None:
         """Jobs that are not yet on a node that no longer takes work wait for others."""
         for job in self._state.meant_for(name):
-            bound = (job.binding or {}).get("places", ()) if "owed" in (job.binding or {}) else ()
+            bound = (job.binding or {}).get("places", ()) if job.is_nominated else ()
             run = job.run
             holds = run is not None and run.launched and any(where == name for where, _ in run.places)
             if job.set_id is not None:

@@ -748,8 +748,9 @@ class PolicyEngine:
         if isinstance(engine, LivePool):
             engine.left_of = self._set_left_at
         for job in ledger.jobs.values():
-            nominated = job.binding is not None and "owed" in job.binding
-            if nominated and not (isinstance(engine, LiveNodes) and engine.keeps_nomination(job.job_id)):
+            if job.is_nominated and not (
+                isinstance(engine, LiveNodes) and engine.keeps_nomination(job.job_id)
+            ):
                 self._state.log("unbound", "policy", job.job_id)
         if self.may_close:
             self.see_closings()

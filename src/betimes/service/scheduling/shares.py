@@ -123,17 +123,25 @@ class Shares:
             for name, weight in weights.items()
         }
 
-    def limit_of(self, job: Job, users: Mapping[str, User]) -> dict[str, Any] | None:
-        """The reason of a waiting job that would exceed a limit of its user; null: it would not."""
+    def limit_of(
+        self, job: Job, users: Mapping[str, User], nominated: Iterable[Job]
+    ) -> dict[str, Any] | None:
+        """The reason of a waiting job that would exceed a limit of its user; null: it would not.
+
+        nominated: jobs of all users that start on the nodes that they are bound to once there is room.
+        """
         user, account = users.get(job.user), self.accounts.get(job.user)
         if user is None or account is None or job.set_id is not None:
             return None
         most, limits = float(job.spec.max_units), user.limits
         needs = most * job.spec.unit.most[2] / MIB_A_GIB
+        bound = [each for each in nominated if each.user == job.user and each.units == 0]
+        bound_units = float(sum(each.spec.max_units for each in bound))
+        bound_memory = sum(each.spec.max_units * each.spec.unit.most[2] for each in bound)
         for what, has, more, limit in (
-            ("jobs", float(account.running), 1.0, limits.max_running_jobs),
-            ("units", account.units, most, limits.max_units),
-            ("GiB of memory", account.memory / MIB_A_GIB, needs, limits.max_memory_gib),
+            ("jobs", float(account.running + len(bound)), 1.0, limits.max_running_jobs),
+            ("units", account.units + bound_units, most, limits.max_units),
+            ("GiB of memory", (account.memory + bound_memory) / MIB_A_GIB, needs, limits.max_memory_gib),
         ):
             if limit is not None and has + more > limit:
                 text = f"the running jobs of {job.user} hold {has:g} of at most {limit:g} {what}"

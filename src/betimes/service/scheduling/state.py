@@ -128,7 +128,7 @@ class JobIndex:
         (self.leaving.add if leaves else self.leaving.discard)(number)
         bound = job.binding is not None and not over
         (self.bound.add if bound else self.bound.discard)(number)
-        nominated = job.binding is not None and "owed" in job.binding and not over
+        nominated = job.is_nominated and not over
         (self.nominated.add if nominated else self.nominated.discard)(number)
         if job.set_id is None:
             if over:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from betimes.errors import Conflict, PolicyError, Refused, Unknown
-from betimes.service.engines.named_policies import check_sharing
+from betimes.errors import Conflict, Refused, Unknown
 from betimes.service.scheduling.job import memory_of
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.part import Part
-from betimes.service.scheduling.shares import check_limits, has_limits
+from betimes.service.scheduling.shares import MIB_A_GIB, check_limits
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.job_spec import JobSpec, parse_array
 from betimes.service.spec.users import TokenSpec, User, UserChanges
@@ -27,14 +26,22 @@ class Held(NamedTuple):
     memory_gib: float
 
 
-def held_now(ledger: Ledger, name: str) -> Held:
-    """The holdings of the user's runs; one whose job is stopping counts until it has ended."""
+def held_now(ledger: Ledger, name: str, *, to_be: bool = False) -> Held:
+    """The holdings of the user's runs; one whose job is stopping counts until it has ended.
+
+    to_be: with jobs whose machines are rented or have still to be left by others, at their full width.
+    """
     jobs = units = 0
     memory_gib = 0.0
     for job in ledger.jobs.values():
-        if job.user == name and job.run is not None:
+        if job.user != name:
+            continue
+        if job.run is not None:
             jobs, units = jobs + 1, units + sum(units for _, units in job.run.places)
             memory_gib += memory_of(job.spec, job.run.places, ledger.nodes)
+        elif to_be and (job.rental is not None or job.is_nominated):
+            jobs, units = jobs + 1, units + job.spec.max_units
+            memory_gib += job.spec.max_units * job.spec.unit.most[2] / MIB_A_GIB
     return Held(jobs, units, memory_gib)
 
 
@@ -50,7 +57,6 @@ class Users(Part):
         """Add a user. Raises Conflict for a name that is taken; Refused, as `change` does."""
         if user.name in self._state.ledger.users:
             raise Conflict(f"there is a user {user.name} already; `betimes users set {user.name}` changes it")
-        self._check_policy(user)
         self._check_limits(user)
         return self._log(user, cause)
 
@@ -59,7 +65,6 @@ class Users(Part):
         before = self._user(name)
         user = before.changed(changes)
         if user.limits != before.limits:
-            self._check_policy(user)
             self._check_limits(user)
         return user if user == before else self._log(user, cause)
 
@@ -95,17 +100,8 @@ class Users(Part):
             )
         return user
 
-    def _check_policy(self, user: User) -> None:
-        """Raise Refused for limits of what runs under a policy that cannot heed them."""
-        if not has_limits(user):
-            return
-        try:
-            check_sharing(self._state.ledger.policy)
-        except PolicyError as error:
-            raise Refused(str(error), "limits") from None
-
     def _check_limits(self, user: User) -> None:
-        for what, has in held_now(self._state.ledger, user.name)._asdict().items():
+        for what, has in held_now(self._state.ledger, user.name, to_be=True)._asdict().items():
             limit = getattr(user.limits, f"max_{what}")
             if limit is not None and limit < has:
                 shown = what.replace("_", " ").replace("memory gib", "GiB of memory")

@@ -162,7 +162,9 @@ class WaitReasons:
         closing = self._closing(job)
         if closing is not None:
             return closing
-        limit = self._state.ledger.shares.limit_of(job, self._state.ledger.users)
+        ledger = self._state.ledger
+        nominated = [ledger.jobs[number] for number in self._state.job_index.nominated]
+        limit = ledger.shares.limit_of(job, ledger.users, nominated)
         if limit is not None:
             return self._with_outlook(job, limit)
         short = self._too_little(job)

@@ -11,10 +11,12 @@ import math
 from betimes.core.instruction import DOUBLE
 from betimes.core.nodes.columns import ANYTHING, FEATURE_COLUMNS, Need, NodesState, view_of
 from betimes.core.nodes.external_events import lose, open_again, unbind
+from betimes.core.nodes.holders import add_bound
 from betimes.core.nodes.log import note
 from betimes.core.nodes.machines.dedicated import decide_wait, end_alone, stop_alone
 from betimes.core.nodes.machines.provisioning import DUE, NOT_DUE, ORDERED, first_tick
 from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY, boot, bring_up, end, give_notice
+from betimes.core.nodes.machines.wait_or_rent import ask_again
 from betimes.core.nodes.passes.find_nodes import show
 from betimes.core.nodes.passes.schedule import schedule
 from betimes.core.nodes.queue import remove
@@ -220,6 +222,8 @@ def _decide(state: NodesState, rules: NodesRules) -> int:
         status = schedule(state, rules)
         if status != DONE:
             return status
+    if rules.waits and len(state.users) > 0:
+        ask_again(state)
     if cluster.select_s < math.inf:
         cluster.ticks = NOT_DUE
         set_policy_timer(state, cluster.select_s if cluster.waiting > 0 else math.inf, TICK)
@@ -310,7 +314,7 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
         vacate(state, slot)
         if state.needs[slot].bound < 0:
             return wait(state, rules, slot)
-        state.cluster[0].nominated += 1
+        add_bound(state, slot)
         if state.evictions[slot].awaited == 0:
             settle_binding(state, slot)
     return DONE

@@ -15,7 +15,14 @@ from typing import cast
 from betimes.core.instruction import Instruction
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.instructions import carry_out
-from betimes.core.nodes.planning import instructions, paid_until, refusals, see, snapshot_of
+from betimes.core.nodes.planning import (
+    in_users_order,
+    instructions,
+    paid_until,
+    refusals,
+    see,
+    snapshot_of,
+)
 from betimes.core.nodes.timers import ROUND, set_policy_timer
 from betimes.core.planning import Decision, Planner, Refusal, Snapshot
 from betimes.errors import PolicyViolation
@@ -25,7 +32,7 @@ from betimes.twin.nodes.event_loop import Trace
 
 ask_at = entry(set_policy_timer, NodesState, float, int)
 
-ENTRIES = (carry_out, paid_until, see, ask_at)
+ENTRIES = (carry_out, paid_until, see, in_users_order, ask_at)
 """The entries that rounds need compiled, beside the loop."""
 
 

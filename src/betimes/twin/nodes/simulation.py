@@ -22,7 +22,7 @@ from betimes.core.nodes.rules import CONSERVATIVE, SKIP, NodesRules
 from betimes.core.planning import Refusal
 from betimes.core.pool.columns import UNLIMITED, Segment
 from betimes.core.status import ASKED, FORESEE, NEED_FATES, NEED_LOG, NEED_SEGMENTS, SELECT
-from betimes.errors import ClusterError, InputError, PolicyViolation
+from betimes.errors import ClusterError, InputError, PolicyError, PolicyViolation
 from betimes.kernels import Floats, Ints, as_array, blank
 from betimes.outcome import (
     AbsenceColumns,
@@ -150,7 +150,12 @@ class NodesSimulation:
         if observed:
             rules = rules.replaced(observes=True)
         if options.users is not None:
-            own.check_sharing(values)
+            if rules.foresees and options.users.has_limits:
+                raise PolicyError(
+                    f"policy {policy}, parameter waits: a job that is foreseen to wait in vain has rented since it was "
+                    "submitted, whatever its user's limits; write waits=simulated, learned or none, or leave the "
+                    "limits out"
+                )
             rules = sharing(rules)
         self.required = required = requirements_of(jobs)
         bits = required.bits

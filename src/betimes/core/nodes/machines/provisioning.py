@@ -15,6 +15,7 @@ from betimes.core.nodes.queue import all_waiting
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.timers import TICK, set_policy_timer
 from betimes.core.placements import CLOSED_SOON
+from betimes.core.shares import keep_within_limits
 from betimes.core.status import BAD_ORDERS, DONE, NEED_FATES, NEED_NODES, REFUSED
 from betimes.kernels import kernel
 
@@ -52,12 +53,15 @@ def order_machines(state: NodesState, rules: NodesRules) -> int:
     """
     cluster, now = state.cluster[0], state.pool[0].now
     see_ends(state)
+    waiting = cluster.waiting  # those that may start
+    if len(state.users) > 0:
+        waiting = keep_within_limits(state, state.chosen, all_waiting(state, state.chosen))
     if cluster.ticks == DUE:
         for offer in range(len(state.offers)):
             state.orders[offer] = 0
         # With several types one may have to go for another, so that orders matter even where there is no room.
-        if cluster.waiting > 0 and (_can_rent(state) or len(state.offers) > 1):
-            count = all_waiting(state, state.chosen)
+        if waiting > 0 and (_can_rent(state) or len(state.offers) > 1):
+            count = keep_within_limits(state, state.chosen, all_waiting(state, state.chosen))
             if cluster.guarded == 1:
                 show(state, state.nodes)
             rules.provision(view_of(state), now, state.chosen[:count], state.orders)
@@ -76,7 +80,7 @@ def order_machines(state: NodesState, rules: NodesRules) -> int:
             is_short = is_short or (number < 0 and offer == first)
             state.orders[offer] = state.orders[offer] - 1 if number >= 0 else 0
     next_s = math.inf  # whatever else happens sets another tick
-    if cluster.waiting > 0:
+    if waiting > 0:
         next_s = max(now + rules.tick_s, cluster.select_s)
         if _can_rent(state) or may_any_fit(state):
             next_s = now + rules.tick_s
@@ -88,7 +92,7 @@ def order_machines(state: NodesState, rules: NodesRules) -> int:
             # again at the next tick: under short billing steps without end, where machines come up one after another.
             # But it must not keep the job that is next from a machine that it fits on.
             is_for_waiting = (
-                cluster.waiting > 0 and machine.task_s == 0.0 and not (is_short and machine.offer != first)
+                waiting > 0 and machine.task_s == 0.0 and not (is_short and machine.offer != first)
             )
             is_over = state.nodes[number].up == CLOSED_SOON  # its lease, for good
             if is_over or (until_s - now <= rules.tick_s and not is_for_waiting):
@@ -113,7 +117,10 @@ def _offer_to_begin_with(state: NodesState, rules: NodesRules) -> int:
         wanted += max(0, state.orders[offer])
     if len(state.offers) < 2 or cluster.waiting == 0 or cluster.rented + wanted <= cluster.quota:
         return -1
-    count, view, next_one = all_waiting(state, state.chosen), view_of(state), 0
+    count = keep_within_limits(state, state.chosen, all_waiting(state, state.chosen))
+    if count == 0:
+        return -1
+    view, next_one = view_of(state), 0
     if rules.dynamic and len(state.users) == 0:  # they stand in any order
         rules.rank(view, state.pool[0].now, state.chosen[:count], state.score[:count])
         for k in range(1, count):

@@ -8,12 +8,20 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import NOW, NodesState
-from betimes.core.nodes.machines.dedicated import NO_OFFER, decide_wait, is_drawn, offer_for, rent_alone
+from betimes.core.nodes.machines.dedicated import (
+    NO_OFFER,
+    decide_wait,
+    is_drawn,
+    offer_for,
+    rent_alone,
+    wait_until,
+)
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.timers import set_job_timer
 from betimes.core.nodes.transitions import enqueue
 from betimes.core.nodes.wait_features import measure, predict
+from betimes.core.shares import is_over_limit
 from betimes.core.status import DONE, FORESEE, NEED_FATES, RAN_ALONE
 from betimes.kernels import kernel
 
@@ -57,6 +65,10 @@ def stop_waiting(state: NodesState, rules: NodesRules, slot: int) -> int:
             need.alarm_s = renting.until_s
             set_job_timer(state, slot)
             return DONE
+    if is_over_limit(state, slot):
+        need.alarm_s = math.inf  # until `ask_again`
+        set_job_timer(state, slot)
+        return DONE
     offer = offer_for(state, slot, True)
     if offer == NO_OFFER:
         need.alarm_s = now + ASK_AGAIN_S
@@ -79,3 +91,19 @@ def stop_waiting(state: NodesState, rules: NodesRules, slot: int) -> int:
     units = float(state.jobs[slot].max_units) if rules.by_core_time else 1.0
     rent_alone(state, slot, offer, rules.speculate_s / units if speculates else math.inf)
     return DONE
+
+
+@kernel
+def ask_again(state: NodesState) -> None:
+    """Jobs that their users' limits kept from renting after their deadlines, and do not keep any more, rent now."""
+    now = state.pool[0].now
+    for slot in range(len(state.progress)):
+        need = state.needs[slot]
+        if state.progress[slot].served_by < 0 or need.holder >= 0 or need.bound >= 0:
+            continue
+        if (
+            state.rentings[slot].until_s <= now
+            and need.alarm_s == math.inf
+            and not is_over_limit(state, slot)
+        ):
+            wait_until(state, slot, now)

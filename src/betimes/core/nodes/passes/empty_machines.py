@@ -13,13 +13,14 @@ from betimes.core.nodes.machines.rented import RUNNING, see_ends
 from betimes.core.nodes.queue import all_waiting, remove
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import start
+from betimes.core.shares import is_over_limit
 from betimes.core.status import DONE
 from betimes.kernels import kernel
 
 
 @kernel
 def fill_empty(state: NodesState, rules: NodesRules) -> int:
-    """Start waiting jobs, in the order of the queue, each as a whole on an empty machine that holds it.
+    """Start waiting jobs, each as a whole on an empty machine that holds it, by their users' shares and in order.
 
     Owned machines come first, then the smallest. Returns DONE, or the room that it needs: what was started stands, and
     the call is to be repeated.
@@ -30,8 +31,14 @@ def fill_empty(state: NodesState, rules: NodesRules) -> int:
     if _has_empty(state):
         see_ends(state)
         count = all_waiting(state, state.chosen)
+        if len(state.users) > 0:
+            for k in range(count):
+                state.score[k] = 0.0
+            rules.share(state, rules, count)
         for k in range(count):
             slot = state.chosen[k]
+            if is_over_limit(state, slot):
+                continue
             number = _empty_for(state, slot)
             if number < 0:
                 continue

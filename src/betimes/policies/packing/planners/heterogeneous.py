@@ -44,7 +44,7 @@ SHARE_DIGITS = 6  # of a part of the time; beyond is rounding error
 
 @dataclass(frozen=True, eq=False)
 class Wishes:
-    """Jobs that share families of machines, in order of submission.
+    """Jobs that share families of machines, in the order of the snapshot.
 
     group (n,): the class of each; demand (n, families, resources) of the whole job, speed (n, families): 0 where it
     cannot run; capacity (families, resources); weights (classes,) of sum 1; on (n,): the family that it is on, or -1.
@@ -109,7 +109,7 @@ def type_shares(wishes: Wishes) -> Floats:
 
 
 def _first_jobs(group: NDArray[np.int64], width: Floats, parts: Floats) -> Floats:
-    """(n,) the part of each job that its class has room for, in order of submission."""
+    """(n,) the part of each job that its class has room for, in the order of the jobs."""
     left, most = parts.copy(), np.zeros(len(group))
     for at in np.flatnonzero(width > 0.0).tolist():
         most[at] = min(1.0, max(0.0, left[group[at]]) / width[at])
@@ -143,7 +143,7 @@ class _Program:
         self._bounds = np.concatenate([most[served], np.ones(families * resources)])
 
     def solved(self) -> Floats:
-        """(pairs,) the part of the time: level by level, then by the order of submission."""
+        """(pairs,) the part of the time: level by level, then by the order of the jobs."""
         level = np.full(len(self.parts), np.nan)
         rising = self.parts > 0.0
         while rising.any():
@@ -205,8 +205,8 @@ class Turns:
     """Jobs take turns on families of machines by the shares of `type_shares`; period_s: of a round.
 
     What a job is owed on a family grows by its share, and shrinks while it runs there for that; who is owed most runs,
-    for turn_s at least. Room that is left goes to the other jobs, those that run first, then in order of submission. A
-    job runs on one family at a time.
+    for turn_s at least. Room that is left goes to the other jobs, those that run first, then in the order of the
+    snapshot. A job runs on one family at a time.
     """
 
     def __init__(
@@ -323,11 +323,11 @@ class Turns:
                 not self._has_its_turn(job, family, family_of, snapshot.now_s),
                 -float(self._owed[job.seq][family] + share * self.period_s),
                 _is_elsewhere(job, family, family_of),
-                job.seq,
+                at,
                 family,
                 job,
             )
-            for job in movable
+            for at, job in enumerate(movable)
             for family, share in enumerate(self._shares[job.seq].tolist())
             if share > 0.0
         ]
@@ -335,7 +335,7 @@ class Turns:
             if job.seq not in places and put(job, family):
                 before, since_s = self._won.get(job.seq, (-1, 0.0))
                 won[job.seq] = family, since_s if before == family else snapshot.now_s
-        for job in sorted(movable, key=lambda each: (each.phase != JobPhase.RUNS, each.seq)):
+        for job in sorted(movable, key=lambda each: each.phase != JobPhase.RUNS):
             if job.seq in places:
                 continue
             speeds = job.speeds or (1.0,) * len(self._owed[job.seq])
