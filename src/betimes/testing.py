@@ -35,6 +35,7 @@ from betimes.service.machines.cloud_file import cloud_of
 from betimes.service.runtime.clock import VirtualClock
 from betimes.service.runtime.replay import machines_for
 from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.spec.groups import parse_groups
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.queues import parse_queues
 from betimes.service.startup.in_memory import Assembly, assembled
@@ -57,8 +58,8 @@ class InMemoryService(Client):
 
     cluster: the nodes, and the machines that a fake cloud offers; by default a pool of four cores. policy: one that the
     service knows by name. restart_s: what a job loses when its units change. seed: of what a policy decides by lot.
-    user: who submits. resources: how much there is of what it counts besides machines. queues: as tables of the
-    settings.
+    user: who submits. resources: how much there is of what it counts besides machines. queues, groups: as tables of
+    the settings.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class InMemoryService(Client):
         user: str = "tester",
         resources: Mapping[str, int] | None = None,
         queues: Sequence[Mapping[str, Any]] = (),
+        groups: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self._token = secrets.token_urlsafe()
         super().__init__(URL, self._token, transport=httpx.MockTransport(self._answer))
@@ -80,7 +82,11 @@ class InMemoryService(Client):
         self._cluster = Cluster.pool(4) if cluster is None else cluster
         self._policy, self._user = policy, user
         self._settings = Settings(
-            restart_s=restart_s, seed=seed, resources=dict(resources or {}), queues=parse_queues(queues)
+            restart_s=restart_s,
+            seed=seed,
+            resources=dict(resources or {}),
+            queues=parse_queues(queues),
+            groups=parse_groups(groups),
         )
         self._runner: asyncio.Runner | None = None
         self._open = AsyncExitStack()

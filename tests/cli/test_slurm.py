@@ -364,7 +364,9 @@ def test_versions_and_what_there_is_not(slurm: Slurm) -> None:
         ["sshare", "-U", "--noheader"],
     ):
         assert slurm(*words) == Said(0, "", "")
-    assert "add: there are no accounts to change" in slurm("sacctmgr", "add", "account", "x").err
+    assert (
+        "add: accounts are groups of the service's settings" in slurm("sacctmgr", "add", "account", "x").err
+    )
 
 
 def test_squeue_start(slurm: Slurm, live: Background) -> None:

@@ -23,6 +23,7 @@ from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import VirtualClock
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import Ended
+from betimes.service.spec.groups import parse_groups
 from betimes.service.spec.queues import parse_queues
 from betimes.service.startup.in_memory import assembled
 from betimes.service.startup.server import serve
@@ -58,6 +59,8 @@ class Serving:
         machines: tuple[Machine, ...] = (HERE,),
         resources: Mapping[str, int] | None = None,
         queues: Sequence[Mapping[str, Any]] = (),
+        groups: Sequence[Mapping[str, Any]] = (),
+        half_life_s: float | None = None,
         offers: tuple[Offer, ...] = (),
         pages: bool = False,
         **options: Any,
@@ -67,7 +70,13 @@ class Serving:
         self.tokens = Tokens(self.store)
         self.token = self.tokens.new(user)
         self._machines, self._policy, self._offers = machines, policy, offers
-        self._settings = Settings(offers=offers, resources=dict(resources or {}), queues=parse_queues(queues))
+        self._settings = Settings(
+            offers=offers,
+            resources=dict(resources or {}),
+            queues=parse_queues(queues),
+            groups=parse_groups(groups),
+            half_life_s=half_life_s,
+        )
         self._pages, self._options = pages, {"limits": QUICK, **options}
         self._open, self._runner = contextlib.AsyncExitStack(), asyncio.Runner()
         self._is_open = False

@@ -182,13 +182,18 @@ def salloc(words: Sequence[str]) -> None:
     salloc(words)
 
 
-def accounts(words: Sequence[str]) -> None:
-    """Answer `sacctmgr list` and `sshare`: no account is known, as each is but a label. Raises InputError."""
-    verb = next((word for word in words if not word.startswith("-")), "list")
-    if verb in ("add", "create", "delete", "modify", "remove"):
-        raise InputError(
-            f"{verb}: there are no accounts to change; --account of a job is a label, and may be any"
-        )
+def sacctmgr(words: Sequence[str]) -> None:
+    """List accounts, users or associations: the groups of the service's settings, and their users."""
+    from betimes.cli.slurm_accounts import sacctmgr
+
+    sacctmgr(words)
+
+
+def sshare(words: Sequence[str]) -> None:
+    """List the shares of groups, and of their users, with what they have used of late."""
+    from betimes.cli.slurm_accounts import sshare
+
+    sshare(words)
 
 
 def seff(words: Sequence[str]) -> None:
@@ -250,8 +255,8 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "sinfo": sinfo,
     "scontrol": scontrol,
     "salloc": salloc,
-    "sacctmgr": accounts,
-    "sshare": accounts,
+    "sacctmgr": sacctmgr,
+    "sshare": sshare,
     "seff": seff,
 }
 

@@ -105,15 +105,20 @@ def sacct(words: Sequence[str]) -> None:
         if not (asked.has("array") or "_" in asked.values.get("jobs", "")):
             found = in_one(found)
         rows = [[text_of(field, job) for field, _ in columns] for job in found]
-    heads = [field.head for field, _ in columns]
+    return print_table(asked, [(field.head, width) for field, width in columns], rows)
+
+
+def print_table(asked: Asked, columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows as sacct and sacctmgr do; columns: heads and widths."""
+    heads = [head for head, _ in columns]
     if asked.has("parsable") or asked.has("parsable2"):
         between = asked.value("delimiter") or "|"
         end = between if asked.has("parsable") else ""
-        lines = [between.join(row) + end for row in ([] if asked.has("noheader") else [heads]) + rows]
+        lines = [between.join(row) + end for row in [*([] if asked.has("noheader") else [heads]), *rows]]
     else:
         rules = [] if asked.has("noheader") else [heads, ["-" * abs(width) for _, width in columns]]
-        lines = ["".join(map(_cell, row, (width for _, width in columns))) for row in rules + rows]
-    return _print(lines)
+        lines = ["".join(map(_cell, row, (width for _, width in columns))) for row in [*rules, *rows]]
+    _print(lines)
 
 
 def sinfo(words: Sequence[str]) -> None:

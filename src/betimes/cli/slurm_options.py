@@ -1,4 +1,4 @@
-"""The options of squeue, sacct, sinfo and scancel, as in Slurm's manual, and the variables that stand for them.
+"""The options of squeue, sacct, sinfo, scancel and others, as in Slurm's manual, and the variables that stand for them.
 
 An option that changes nothing here is taken; one whose promise would be broken is refused with what to do instead.
 Source: the manual pages of Slurm 24.11.
@@ -91,6 +91,16 @@ GRAMMARS = {
         partition=/p qos=/q quiet/Q reservation=/R sibling=! signal=/s state=/t user=/u verbose/v wckey=!
         """,
         takes_jobs=True,
+    ),
+    "sacctmgr": Grammar(
+        "associations/s immediate/i noheader/n oneliner/o parsable/p parsable2/P quiet/Q readonly/r verbose/v",
+        takes_words=True,
+    ),
+    "sshare": Grammar(
+        """
+        accounts=/A all/a clusters=/M format=/o long/l noheader/n parsable/p parsable2/P partition/m users=/u Users/U
+        verbose/v
+        """
     ),
     "scontrol": Grammar(
         """

@@ -115,6 +115,7 @@ VERBS = {
     "users list": Verb("betimes.cli.live.users", "list_users"),
     "users add": Verb("betimes.cli.live.users", "add"),
     "users set": Verb("betimes.cli.live.users", "change"),
+    "users groups": Verb("betimes.cli.live.users", "list_groups"),
     "users disable": Verb("betimes.cli.live.users", "disable"),
     "users token": Verb("betimes.cli.live.users", "make_token"),
     "users tokens": Verb("betimes.cli.live.users", "list_tokens"),

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         EventView,
         FleetPlanView,
         FleetView,
+        GroupView,
         Health,
         HelpsView,
         JobStory,
@@ -505,7 +506,7 @@ class Client:
         since_s: float | None = None,
         until_s: float = 0.0,
         *,
-        by: Literal["user", "name", "label", "account"] | None = None,
+        by: Literal["user", "group", "name", "label", "account"] | None = None,
     ) -> UsageView:
         """Return the use of jobs from `since_s` ago (None: ever) until `until_s` ago; by: that of each group, too.
 
@@ -534,6 +535,10 @@ class Client:
     def me(self) -> Me:
         """The caller as the service knows it: name and role."""
         return self._ask(Call("GET", f"{API}/me", "Me"))
+
+    def groups(self) -> list[GroupView]:
+        """The groups of users, with what each has of its limits, budgets and share; without operating: the own one."""
+        return self._ask(Call("GET", f"{API}/groups", "GroupView", "groups"))
 
     def users(self) -> list[UserView]:
         """Every user of the service that was added, by name."""

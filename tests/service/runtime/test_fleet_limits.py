@@ -19,6 +19,7 @@ from betimes.service.runtime.fleet_views import fleet
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.user_budgets import LOOK_S
+from betimes.service.spec.groups import parse_groups
 from betimes.service.spec.users import User, UserChanges, UserLimits
 from betimes.service.views.models import GiveBackSpec
 from tests.service.reliability.cluster import spec
@@ -129,7 +130,8 @@ def test_a_budget_is_kept_and_begins_anew_with_the_day(tmp_path: Path, policy: s
     assert {kind for kind, *_ in house.told("limit-reached")} == {"limit-reached"}
 
 
-def test_a_users_budget_for_a_day_is_kept_on_machines_that_jobs_share(tmp_path: Path) -> None:
+@pytest.mark.parametrize("whose", ["ann", "group lab"])
+def test_a_users_budget_for_a_day_is_kept_on_machines_that_jobs_share(tmp_path: Path, whose: str) -> None:
     """Ann's two jobs hold half of a machine of 2 USD an hour each: 20 cents are spent after six minutes."""
 
     async def test(house: House) -> None:
@@ -140,7 +142,7 @@ def test_a_users_budget_for_a_day_is_kept_on_machines_that_jobs_share(tmp_path: 
         await house.at(500.0)
         assert [(await house.job(job))[0] for job in anns] == [Status.BLOCKED, Status.BLOCKED]
         assert await reason(house, anns[0]) == (
-            "ann's budget of $0.2 a day for rented machines is spent; it waits until 1970-01-02T00:00:00Z"
+            f"{whose}'s budget of $0.2 a day for rented machines is spent; it waits until 1970-01-02T00:00:00Z"
         )
         assert (await house.job(bobs))[0] == Status.RUNNING, "it is nobody else's"
         (late,) = await house.submit(10.0, cpu=2.0)
@@ -155,18 +157,19 @@ def test_a_users_budget_for_a_day_is_kept_on_machines_that_jobs_share(tmp_path: 
         await house.at(DAY_S - 900.0)
         assert (await house.job(1))[0] == Status.RUNNING
 
+    lab = parse_groups([{"name": "lab", "users": ["cid", "ann"], "usd_per_day": 0.2}])
     settings = Settings(budgets=parse_budgets(["ann=0.2usd/day"]))
-    house = play(tmp_path, "odb", settings, test, again)
+    house = play(tmp_path, "odb", settings if whose == "ann" else Settings(groups=lab), test, again)
     reached = house.store.events(kinds=["limit-reached"])
     assert {(event.node, event.data["user"]) for event in reached} == {(None, "ann")}
 
 
-@pytest.mark.parametrize("is_setting", [True, False])
-def test_a_users_machine_goes_when_the_budget_of_the_day_is_spent(tmp_path: Path, is_setting: bool) -> None:
+@pytest.mark.parametrize("by", ["setting", "limit", "group"])
+def test_a_users_machine_goes_when_the_budget_of_the_day_is_spent(tmp_path: Path, by: str) -> None:
     """It was expected to cost 11 cents, and the job goes on for longer than it said."""
 
     async def test(house: House) -> None:
-        if not is_setting:
+        if by == "limit":
             ann = User(name="ann", limits=UserLimits(max_usd_per_day=0.2))
             await house.backend.add_user(ann, "operator")
         (job,) = [
@@ -179,13 +182,15 @@ def test_a_users_machine_goes_when_the_budget_of_the_day_is_spent(tmp_path: Path
         assert (await house.job(job))[0] == Status.RUNNING
         await house.at(800.0)
         assert list(await house.statuses()) == ["own-0"]
-        assert "ann has spent $0.19 of $0.20 on" in await reason(house, job)
+        assert f"{whose} has spent $0.19 of $0.20 on" in await reason(house, job)
         assert "on rented machines on 1970-01-01" in await reason(house, job)
         await house.at(DAY_S - 900.0)
         assert (await house.job(job))[0] == Status.RUNNING
 
-    budgets = parse_budgets(["ann=0.2usd/day"] if is_setting else [])
-    play(tmp_path, "njw", Settings(budgets=budgets), test)
+    whose = "group lab" if by == "group" else "ann"
+    budgets = parse_budgets(["ann=0.2usd/day"] if by == "setting" else [])
+    lab = [{"name": "lab", "users": ["ann"], "usd_per_day": 0.2}] if by == "group" else []
+    play(tmp_path, "njw", Settings(budgets=budgets, groups=parse_groups(lab)), test)
 
 
 def test_no_machine_is_rented_that_would_have_to_go_at_once(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from betimes.cluster import Cluster, NodeGroup
 from betimes.errors import Conflict, Refused
-from betimes.service.spec.queues import MOST_QUEUES, Queue, parse_queues
+from betimes.service.spec.queues import Queue, parse_queues
+from betimes.service.spec.tables import MOST_TABLES
 from betimes.service.startup.config import ServiceConfig, read_settings
 from betimes.service.views.models import Submitted
 from betimes.testing import InMemoryService
@@ -242,7 +243,7 @@ def test_tables_in_a_file_of_settings_and_in_one_of_their_own(tmp_path: Path) ->
             "queues a and b: only one of them",
         ),
         ("/nowhere/queues.toml", "/nowhere/queues.toml: cannot be read: No such file"),
-        ([{"name": str(at)} for at in range(MOST_QUEUES + 1)], "give at most 100 tables"),
+        ([{"name": str(at)} for at in range(MOST_TABLES + 1)], "give at most 100 tables"),
     ],
 )
 def test_a_table_that_cannot_be_is_named(tables: Any, said: str) -> None:

@@ -41,10 +41,11 @@ def usage(
         ),
     ] = None,
     by: Annotated[
-        Literal["user", "name", "label", "account"] | None,
+        Literal["user", "group", "name", "label", "account"] | None,
         Option(
             "--by",
-            help="Also what each of them used; of labels, a job counts in each; account: that of sbatch --account.",
+            help="Also what each of them used; group: of users, as the service's settings have them; of "
+            "labels, a job counts in each; account: that of sbatch --account.",
             show_default=False,
         ),
     ] = None,

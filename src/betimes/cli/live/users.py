@@ -12,7 +12,7 @@ from betimes.printing import report
 
 if TYPE_CHECKING:
     from betimes.client.plain import PlainClient
-    from betimes.service.views.models import TokenView, UserView
+    from betimes.service.views.models import GroupView, TokenView, UserView
 
 Name = Annotated[str, Argument(metavar="NAME", help="The user's name.", show_default=False)]
 Role = Annotated[
@@ -77,6 +77,20 @@ _COLUMNS = (
 )
 
 
+_GROUP_COLUMNS = (
+    Column("Group", flexible=True),
+    Column("Users", rank=1, flexible=True),
+    Column("Weight", rank=1, right=True),
+    Column("Running", rank=2, right=True),
+    Column("Queued", rank=3, right=True),
+    Column("Units", rank=2, right=True),
+    Column("Of late", rank=3, right=True),
+    Column("Share", rank=3, right=True),
+    Column("Today", rank=4, right=True),
+    Column("This month", rank=5, right=True),
+)
+
+
 _TOKEN_COLUMNS = (
     Column("User", flexible=True),
     Column("Token", flexible=True),
@@ -96,6 +110,43 @@ def list_users(output: Output = None, state: State = None, as_json: Json = False
 
     with connect(state) as service:
         _print(service.users(), as_json, wide=output is not None)
+
+
+def list_groups(output: Output = None, state: State = None, as_json: Json = False) -> None:
+    """List the groups of users: what each has of its limits and budgets, and of the fair share.
+
+    They are tables [[groups]] in the service's settings. Who does not operate the service sees the own one.
+    """
+    from betimes.cli.live.connection import connect
+    from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.tables import say, show
+
+    with connect(state) as service:
+        found = service.groups()
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        say("There are no groups; tables [[groups]] in the service's settings make some.")
+        return
+    rows = []
+    for group in found:
+        counts = (
+            (group.held.running_jobs, group.max_running_jobs),
+            (group.held.queued_jobs, group.max_queued_jobs),
+            (group.held.units, group.max_units),
+        )
+        rows.append(
+            [
+                group.name,
+                ", ".join(group.users),
+                f"{group.weight:g}",
+                *(_of(f"{has:,}", None if most is None else f"{most:,}") for has, most in counts),
+                *("" if part is None else f"{part:.0%}" for part in (group.recent_frac, group.share_frac)),
+                *(_spent(group, period) for period in ("day", "month")),
+            ]
+        )
+    show(_GROUP_COLUMNS, rows, wide=output is not None)
 
 
 def add(
@@ -307,7 +358,7 @@ def _of(has: str, most: str | None) -> str:
     return ("" if has in ("0", "0 GiB", "$0.00") else has) if most is None else f"{has} of {most}"
 
 
-def _spent(user: UserView, period: str) -> str:
+def _spent(user: UserView | GroupView, period: str) -> str:
     """`$1.20 of $5.00`, in the present day or month."""
     from betimes.units import usd
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from betimes.foresight.advice import Advice, LeftOut, Row, Worth
 from betimes.service.api.models import (
+    GroupList,
     JobList,
     MaintenanceList,
     NodeList,
@@ -34,6 +35,7 @@ from betimes.service.views.models import (
     FleetReconfiguration,
     FleetStep,
     FleetView,
+    GroupView,
     Health,
     HeldView,
     Help,
@@ -210,6 +212,8 @@ _TOKEN = TokenView(
 TOKEN_LIST = TokenList(tokens=[_TOKEN])
 NEW_TOKEN = NewToken(token="lY3r...", kept=_TOKEN)
 ME = Me(user="ada", role="user")
+_GROUP = GroupView(name="physics", users=["ada", "bob"], weight=2, max_running_jobs=40)
+GROUP_LIST = GroupList(groups=[_GROUP])
 USER_LIST = UserList(users=[USER])
 QUEUE_LIST = QueueList(queues=[_QUEUE])
 MAINTENANCE_LIST = MaintenanceList(maintenance=[MAINTENANCE])

@@ -22,6 +22,7 @@ from betimes.service.spec.job_spec import WHOLE, JobSpec, in_schema
 from betimes.service.spec.spelling import signal_name
 from betimes.service.views.models import (
     By,
+    GroupView,
     JobFilter,
     JobView,
     MaintenanceView,
@@ -163,7 +164,7 @@ class UsageQuery(Asked):
 
     since_s: Age | None = Field(default=None, description="from so many seconds ago; null: from the first")
     until_s: Age = Field(default=0.0, description="until so many seconds ago")
-    by: Literal["user", "name", "label", "account"] | None = Field(
+    by: Literal["user", "group", "name", "label", "account"] | None = Field(
         default=None, description="figures of groups, too"
     )
 
@@ -239,6 +240,12 @@ class UserList(View):
     """Users, by name."""
 
     users: list[UserView]
+
+
+class GroupList(View):
+    """Groups, in the order of the settings."""
+
+    groups: list[GroupView]
 
 
 class TokenList(View):

@@ -29,6 +29,7 @@ from betimes.service.runtime.submissions import Submissions
 from betimes.service.runtime.to_views import (
     displaced_by,
     event_view,
+    group_views,
     job_view,
     maintenance_view,
     node_view,
@@ -68,6 +69,7 @@ from betimes.service.views.models import (
     FleetPlanView,
     FleetView,
     GiveBackSpec,
+    GroupView,
     Health,
     HelpsView,
     JobFilter,
@@ -497,6 +499,10 @@ class ServiceBackend:
         await self.tuner.set_policy(text, user)
         return await self.policy()
 
+    async def groups(self) -> list[GroupView]:
+        """The groups in the order of the settings."""
+        return group_views(self.scheduler, self.controller.clock.now_s())
+
     async def users(self) -> list[UserView]:
         """Every user that was added, by name."""
         return [await self._user(user) for _, user in sorted(self.scheduler.ledger.users.items())]
@@ -647,7 +653,7 @@ class ServiceBackend:
         self,
         since_s: float | None,
         until_s: float,
-        by: Literal["user", "name", "label", "account"] | None,
+        by: Literal["user", "group", "name", "label", "account"] | None,
         user: str | None = None,
     ) -> UsageView:
         """The use by runs in a period. Raises Refused for a period that ends before it begins.
@@ -660,15 +666,28 @@ class ServiceBackend:
         live = self.scheduler.limits.charges(max(self.scheduler.now_at, self.controller.clock.now_s()))
         if by == "user":
             now_s = self.controller.clock.now_s() - ledger.epoch_at
-            standing = ledger.shares.standing(ledger.users, {job.user for job in ledger.jobs.values()}, now_s)
+            users = self.scheduler.users.weighted
+            standing = ledger.shares.standing(users, {job.user for job in ledger.jobs.values()}, now_s)
+
+        groups = self.scheduler.settings.groups
+
+        def group_of(user: str) -> str:
+            group = groups.of(user)
+            return "no group" if group is None else group.name
 
         def read() -> UsageView:
             store = self.controller.store
             total = store.usage(since_at, until_at, None, user)
-            grouped = store.usage(since_at, until_at, by, user) if by is not None else []
-            asked = {"since_at": since_at, "until_at": until_at, "by": by}
+            kind = "user" if by == "group" else by
+            rows = store.usage(since_at, until_at, kind, user) if kind is not None else []
+            grouped = [dict(row) for row in rows]
+            asked = {"since_at": since_at, "until_at": until_at, "by": kind}
             charged = rented(store, live, asked) if user is None else Rented([], [], [])
-            return usage_view(total, grouped, nodes, asked, standing, charged)
+            if by == "group":
+                for row in grouped:
+                    row["group"] = group_of(row["group"])
+                charged.by_group = [(group_of(name), usd) for name, usd in charged.by_group]
+            return usage_view(total, grouped, nodes, {**asked, "by": by}, standing, charged)
 
         return await asyncio.to_thread(read)
 

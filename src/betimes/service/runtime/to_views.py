@@ -36,6 +36,7 @@ from betimes.service.views.ends import last_end
 from betimes.service.views.models import (
     Estimate,
     EventView,
+    GroupView,
     HeldView,
     JobView,
     MaintenanceView,
@@ -91,21 +92,50 @@ def job_view(row: Mapping[str, Any], waiting: WaitReasons, now_at: float) -> Job
     return JobView(**fields, reason=Reason(**reason) if reason else None, estimate=estimate)
 
 
+def group_views(scheduler: Scheduler, now_at: float) -> list[GroupView]:
+    """The groups, with what each has of its limits and budgets, and of the fair share."""
+    ledger, found = scheduler.ledger, list[GroupView]()
+    users = {job.user for job in ledger.jobs.values()}
+    standing = ledger.shares.standing(scheduler.users.weighted, users, now_at - ledger.epoch_at)
+    for group in scheduler.settings.groups.all:
+        each = [held_now(ledger, name) for name in group.users]
+        held = HeldView(
+            running_jobs=sum(one.running_jobs for one in each),
+            queued_jobs=scheduler.users.queued(set(group.users)),
+            units=sum(one.units for one in each),
+            memory_gib=sum(one.memory_gib for one in each),
+        )
+        parts = [standing[name] for name in group.users if name in standing]
+        found.append(
+            GroupView(
+                **group.model_dump(exclude={"usd_per_day", "usd_per_month"}),
+                held=held,
+                spent=_spent(group.purse, scheduler, now_at),
+                recent_frac=sum(one.recent_frac for one in parts) if parts else None,
+                share_frac=sum(one.share_frac for one in parts) if parts else None,
+            )
+        )
+    return found
+
+
 def user_view(user: User, scheduler: Scheduler, now_at: float, note: str | None) -> UserView:
     """A user as of an instant; note: why the user's jobs would be refused."""
-    ledger, budgets = scheduler.ledger, scheduler.budgets
-    queued = sum(
-        job.user == user.name and job.set_id is None and job.status in WAITING for job in ledger.jobs.values()
-    )
-    held = HeldView(**held_now(ledger, user.name)._asdict(), queued_jobs=queued)
-    spent = list[SpentView]()
+    held = held_now(scheduler.ledger, user.name)._asdict()
+    queued = scheduler.users.queued({user.name})
+    spent = _spent(user.name, scheduler, now_at)
+    return UserView(**user.model_dump(), held=HeldView(**held, queued_jobs=queued), spent=spent, note=note)
+
+
+def _spent(whose: str, scheduler: Scheduler, now_at: float) -> tuple[SpentView, ...]:
+    """What was spent on rented machines for a user, or for the group with this purse."""
+    budgets, found = scheduler.budgets, list[SpentView]()
     for period in PERIODS:
-        budget_usd = budgets.of(user.name, period)
-        is_held = is_reached(ledger, user.name, period, budget_usd, now_at)
-        spent_usd = budgets.spent_usd(user.name, period, max(0.0, now_at - scheduler.now_at))
+        budget_usd = budgets.of(whose, period)
+        is_held = is_reached(scheduler.ledger, whose, period, budget_usd, now_at)
+        spent_usd = budgets.spent_usd(whose, period, max(0.0, now_at - scheduler.now_at))
         known_usd = budget_usd if budget_usd < math.inf else None
-        spent.append(SpentView(period=period, spent_usd=spent_usd, budget_usd=known_usd, is_spent=is_held))
-    return UserView(**user.model_dump(), held=held, spent=tuple(spent), note=note)
+        found.append(SpentView(period=period, spent_usd=spent_usd, budget_usd=known_usd, is_spent=is_held))
+    return tuple(found)
 
 
 def token_view(kept: KeptToken) -> TokenView:

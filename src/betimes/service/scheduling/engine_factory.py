@@ -38,6 +38,7 @@ from betimes.service.engines.speedups import speed
 from betimes.service.machines.budgets import Budgets, FleetLimits
 from betimes.service.scheduling.job import SPECULATED, Job, held_by
 from betimes.service.scheduling.node import BOOTING, UP, Node
+from betimes.service.spec.groups import Groups
 from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.service.spec.queues import Queue
 from betimes.twin.account import Account
@@ -132,9 +133,15 @@ class Settings:
     plans_aside: bool = False  # planners answer in a thread, in a later turn, and not at the instant itself
     resources: dict[str, int] = field(default_factory=dict[str, int])  # that are counted, besides machines
     queues: tuple[Queue, ...] = ()
+    groups: Groups = field(default_factory=Groups)
     budgets: Budgets = field(default_factory=Budgets)
     fleet: FleetLimits = field(default_factory=FleetLimits)
     observation: Observation | None = None  # what is decided elsewhere, and watched here
+
+    @property
+    def counted(self) -> Mapping[str, int]:
+        """How much there is of all that is counted: resources, and what groups may have."""
+        return {**self.resources, **self.groups.counted} if self.groups.counted else self.resources
 
 
 @dataclass

@@ -116,10 +116,10 @@ class LimitsOfFleet:
         if not alone or not self._users.are_given:
             return
         now_at = self._state.now_at
-        spent = {short.user for short in self._users.gone(set(alone.values()), LOOK_S)}
-        for short in self._users.gone(sorted(set(alone.values())), NOTICE_S):
-            end_at = now_at if short.user in spent else now_at + NOTICE_S - LOOK_S
-            for name in (name for name, user in alone.items() if user == short.user):
+        spent = {user for user, _ in self._users.gone(set(alone.values()), LOOK_S)}
+        for user, short in self._users.gone(sorted(set(alone.values())), NOTICE_S):
+            end_at = now_at if user in spent else now_at + NOTICE_S - LOOK_S
+            for name in (name for name, each in alone.items() if each == user):
                 yield Ending(name, now_at, end_at, short.text, short.reached(now_at))
 
     def next_at(self) -> float:

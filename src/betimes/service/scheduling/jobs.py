@@ -94,7 +94,7 @@ class Jobs:
 
     def _next_for_room_of(self, job: Job) -> Iterator[int]:
         index, trials = self._state.job_index, self._state.trial_index
-        for name in job.spec.resources:
+        for name in index.claims(job):
             yield from index.next_for(name)
         if job.set_id is not None:
             trials.to_review.add(job.set_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -50,6 +50,7 @@ from betimes.service.scheduling.node import BOOTING, UP, Node
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.throughputs import Neighbours
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.users import User
 from betimes.twin.account import Account
 from betimes.twin.nodes.planner_rounds import Plan
 from betimes.twin.pool.trials import SLACK, usual_s, work_left
@@ -570,6 +571,11 @@ class PolicyEngine:
         return self.engine.catch_up(self._state.now_s) if self._built is not None else []
 
     @property
+    def users(self) -> Mapping[str, User]:
+        """The users, with the weights that groups leave them."""
+        return self.settings.groups.weighted(self._state.ledger.users)
+
+    @property
     def lacks_users(self) -> bool:
         """Whether an engine has to be made that knows users, or does not any more."""
         ledger, built = self._state.ledger, self._built
@@ -587,7 +593,7 @@ class PolicyEngine:
         ):
             return
         self._shares_seen = version
-        built.engine.share(ledger.shares.sharing(ledger.users, built.engine.state.users))
+        built.engine.share(ledger.shares.sharing(self.users, built.engine.state.users))
         self.look()
 
     def decide(self) -> tuple[Inputs, list[Decisions]]:
@@ -737,9 +743,7 @@ class PolicyEngine:
             is_compiled=self.is_compiled(policy),
             member=ledger.member if before is None else None,
             contention=retired.contention() if isinstance(retired, LivePool) else None,
-            sharing=ledger.shares.sharing(ledger.users)
-            if ledger.shares.is_for_engine(ledger.users)
-            else None,
+            sharing=ledger.shares.sharing(self.users) if ledger.shares.is_for_engine(ledger.users) else None,
             taught=self._taught,
         )
         engine = self._built.engine

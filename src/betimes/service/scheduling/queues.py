@@ -66,7 +66,8 @@ class Queues(Part):
             limits.check(spec, whose)
         if queue is None:
             return
-        if queue.users and user not in queue.users:
+        group = self._settings.groups.of(user)
+        if queue.users and user not in queue.users and (group is None or group.purse not in queue.users):
             raise Refused(f"queue {queue.name} is not for {user}", "queue")
         for field, most, at, what in (
             ("cpu", queue.max_cpu, 1, "cores"),
@@ -95,6 +96,8 @@ class Queues(Part):
         found: list[tuple[str, JobLimits]] = [] if queue is None else [(f"queue {queue.name}", queue)]
         if (known := self._state.ledger.users.get(user)) is not None:
             found.append((user, known.limits))
+        if (group := self._settings.groups.of(user)) is not None:
+            found.append((f"group {group.name}", group))
         return found
 
     def _of(self, name: str) -> Queue | None:

@@ -91,7 +91,7 @@ class Scheduler:
     ) -> None:
         settings = settings or Settings()
         ledger.promise_errors.model.intervals.at_level(settings.level)
-        state = self._state = SchedulerState(ledger, find_status, version)
+        state = self._state = SchedulerState(ledger, find_status, version, settings.groups)
         engine = self._engine = PolicyEngine(state, settings, is_compiled)
         runs = self._runs = Runs(state, engine)
         self.jobs = Jobs(state, engine, runs, self._keeps_from_queueing)
@@ -102,7 +102,7 @@ class Scheduler:
         self.policy = EngineRenewal(state, engine, self.jobs, sets)
         self.promises = BrokenPromises(state)
         arrays = self.arrays = LargeArrays(state, self.jobs)
-        self.users = Users(state)
+        self.users = Users(state, settings.groups)
         self.admission = Admission(state, engine, self.jobs, arrays, self.users, self._refuse)
         self.queues = Queues(state, settings)
         self.edits = Edits(state, engine, self.jobs, self.admission, self.queues, self.policy)

@@ -23,6 +23,7 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import NodesInBrief, in_brief
 from betimes.service.scheduling.promises import due_at
+from betimes.service.spec.groups import Groups
 from betimes.service.spec.job_spec import JobSpec, parse_after
 
 BUSY = (Status.QUEUED, Status.RUNNING, Status.STOPPING)
@@ -93,10 +94,14 @@ class Line:
         return job
 
 
+NO_GROUPS = Groups()
+
+
 class JobIndex:
     """Jobs by what they wait for, kept up to date by `note` after every change."""
 
-    def __init__(self) -> None:
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
         self.unsettled: set[int] = set()  # granted units that their runs lack so far
         self.entering: set[int] = set()  # the policy receives them at the next decision
         self.holding: set[int] = set()  # they have units of the policy
@@ -150,7 +155,7 @@ class JobIndex:
         self.delays.set(number, job.not_before_at if is_delayed else None)
         self.promises.set(number, due_at(job))
         is_busy = job.status in BUSY or number in self.entering
-        for name, amount in job.spec.resources.items():
+        for name, amount in self.claims(job).items():
             if is_busy:
                 self._taken[name][number] = amount
             else:
@@ -213,13 +218,17 @@ class JobIndex:
 
         None is left for a job behind others that lack some of it.
         """
-        for name, amount in job.spec.resources.items():
+        for name, amount in self.claims(job).items():
             short = self._short[name]
             taken = sum(had for other, had in self._taken[name].items() if other != job.job_id)
             if taken + amount > there.get(name, 0) or short.first < job.job_id:
                 short.add(job.job_id)
                 return name
         return None
+
+    def claims(self, job: Job) -> Mapping[str, int]:
+        """What a job has of what is counted while it runs, or may start next; trials have none of their own."""
+        return self._groups.claims(job.user, job.spec) if job.set_id is None else {}
 
     def has_of(self, resource: str) -> dict[int, int]:
         """The amount of a resource that each job has, also one that still waits for the policy."""
@@ -434,11 +443,13 @@ class SchedulerState:
     been no turn.
     """
 
-    def __init__(self, ledger: Ledger, find_status: FindStatus, version: int = 0) -> None:
+    def __init__(
+        self, ledger: Ledger, find_status: FindStatus, version: int = 0, groups: Groups = NO_GROUPS
+    ) -> None:
         self.ledger, self.version = ledger, version
         self.now_at = ledger.last_at
         self.occupancy = Occupancy(ledger)
-        self.job_index, self.trial_index, self.siblings = JobIndex(), TrialIndex(), Siblings()
+        self.job_index, self.trial_index, self.siblings = JobIndex(groups), TrialIndex(), Siblings()
         self.events: list[Event] = []
         self.effects: list[Effect] = []
         self.doing: Step | None = None

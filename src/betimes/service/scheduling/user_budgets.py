@@ -42,7 +42,7 @@ def is_reached(ledger: Ledger, user: str | None, period: str, budget_usd: float,
 
 
 class Short(NamedTuple):
-    """A budget of a user's that does not suffice for the present day or month."""
+    """A budget that does not suffice for the present day or month; user: or the purse of a group."""
 
     user: str
     period: str
@@ -54,7 +54,11 @@ class Short(NamedTuple):
     @property
     def text(self) -> str:
         """The sentence that users read."""
-        return f"{self.user}'s budget of ${self.budget_usd:g} a {self.period} for rented machines is spent"
+        return f"{self._whose}'s budget of ${self.budget_usd:g} a {self.period} for rented machines is spent"
+
+    @property
+    def _whose(self) -> str:
+        return f"group {self.user[1:]}" if self.user.startswith("@") else self.user
 
     def reached(self, now_at: float) -> dict[str, Any]:
         """It as the log has it."""
@@ -64,7 +68,7 @@ class Short(NamedTuple):
         """The reason of a job for which no machine is rented that is expected to cost so much."""
         when = f"{'on' if self.period == DAY else 'in'} {self.name}"
         text = (
-            f"{self.user} has spent ${self.spent_usd:,.2f} of ${self.budget_usd:,.2f} on rented machines {when}, and "
+            f"{self._whose} has spent ${self.spent_usd:,.2f} of ${self.budget_usd:,.2f} on rented machines {when}, and "
             f"this would cost about ${usd:,.2f}"
         )
         evidence = {"user": self.user, "budget_usd": self.budget_usd, "spent_usd": self.spent_usd, "usd": usd}
@@ -96,69 +100,82 @@ class UserBudgets(Part):
     def are_given(self) -> bool:
         """Whether any user has one."""
         users = self._state.ledger.users.values()
-        return bool(self._engine.settings.budgets.usd_by_user) or any(
-            user.limits.max_usd_per_day is not None for user in users
+        groups = self._engine.settings.groups.all
+        return (
+            bool(self._engine.settings.budgets.usd_by_user)
+            or any(user.limits.max_usd_per_day is not None for user in users)
+            or any(group.budget_usd(period) is not None for group in groups for period in (DAY, MONTH))
         )
 
     def of(self, user: str, period: str) -> float:
-        """A user's budget of a day or a month, by the settings and the user's limits, USD; infinity: any amount."""
+        """A user's or group's budget of a day or a month, by settings and user's limits, USD; infinity: any amount."""
+        if (group := self._engine.settings.groups.with_purse(user)) is not None:
+            usd = group.budget_usd(period)
+            return math.inf if usd is None else usd
         known = self._state.ledger.users.get(user)
         limit = known.limits.max_usd_per_day if known is not None and period == DAY else None
         return min(self._engine.settings.budgets.of(user, period), math.inf if limit is None else limit)
 
     def spent_usd(self, user: str, period: str, ahead_s: float = 0.0, *, to_come: bool = False) -> float:
-        """A user's spending in the present day or month, if all is kept for so much longer.
+        """A user's or group's spending in the present day or month, if all is kept for so much longer.
 
         to_come: with the rest of what the machines rented for the user's jobs alone are expected to cost.
         """
         ledger, now_at = self._state.ledger, self._state.now_at
         until_at, since_at = now_at + ahead_s, period_since(period, now_at)
         offers = self._engine.settings.offers
-        spent = ledger.spent_usd.get(user, {}).get(period_name(period, now_at), 0.0)
+        group = self._engine.settings.groups.with_purse(user)
+        users = {user} if group is None else set(group.users)
+        now = period_name(period, now_at)
+        spent = sum(ledger.spent_usd.get(each, {}).get(now, 0.0) for each in sorted(users))
         alone: dict[int, float] = {}
         for node in ledger.nodes.values():
             held = node.account.holdings.values()
-            if node.for_user != user and not any(each.user == user for each in held):
+            if node.for_user not in users and not any(each.user in users for each in held):
                 continue
             for charge in charges(node, offers, until_at):
-                if charge.user == user:
+                if charge.user in users:
                     spent += charge.usd_in(since_at)
                 if node.for_job is not None:
                     alone[node.for_job] = alone.get(node.for_job, 0.0) + charge.usd
         for job in ledger.jobs.values() if to_come else ():
-            if job.user == user and job.rental is not None:
+            if job.user in users and job.rental is not None:
                 spent += max(0.0, job.rental.expected_usd - alone.get(job.job_id, 0.0))
         return spent
 
     def short_of(self, user: str, usd: float) -> Short | None:
         """The budget that does not allow machines expected to cost so much, for one job alone; null: none."""
-        for period in (DAY, MONTH):
-            if (budget_usd := self.of(user, period)) < math.inf:
-                spent = self.spent_usd(user, period, to_come=True)
-                if spent + usd > budget_usd or self._is_held(user, period, budget_usd):
-                    return self._short(user, period, budget_usd, spent)
+        for whose, period, budget_usd in self._budgets_for(user):
+            spent = self.spent_usd(whose, period, to_come=True)
+            if spent + usd > budget_usd or self._is_held(whose, period, budget_usd):
+                return self._short(whose, period, budget_usd, spent)
         return None
+
+    def _budgets_for(self, user: str) -> Iterator[tuple[str, str, float]]:
+        """The budgets for a user's jobs: whose each is, the period, USD."""
+        group = self._engine.settings.groups.of(user)
+        for whose in (user,) if group is None else (user, group.purse):
+            for period in (DAY, MONTH):
+                if (budget_usd := self.of(whose, period)) < math.inf:
+                    yield whose, period, budget_usd
 
     def _is_held(self, user: str, period: str, budget_usd: float) -> bool:
         return is_reached(self._state.ledger, user, period, budget_usd, self._state.now_at)
 
-    def held(self, users: Iterable[str]) -> Iterator[Short]:
-        """The budgets of these users that were at their end in the present period."""
+    def held(self, users: Iterable[str]) -> Iterator[tuple[str, Short]]:
+        """The budgets for these users that were at their end in the present period."""
         for user in users:
-            for period in (DAY, MONTH):
-                if (budget_usd := self.of(user, period)) < math.inf and self._is_held(
-                    user, period, budget_usd
-                ):
-                    yield self._short(user, period, budget_usd, self.spent_usd(user, period))
+            for whose, period, budget_usd in self._budgets_for(user):
+                if self._is_held(whose, period, budget_usd):
+                    yield user, self._short(whose, period, budget_usd, self.spent_usd(whose, period))
 
-    def gone(self, users: Iterable[str], ahead_s: float) -> Iterator[Short]:
-        """The budgets of these users that are spent if all is kept for so much longer."""
+    def gone(self, users: Iterable[str], ahead_s: float) -> Iterator[tuple[str, Short]]:
+        """The budgets for these users that are spent if all is kept for so much longer."""
         for user in users:
-            for period in (DAY, MONTH):
-                if (budget_usd := self.of(user, period)) < math.inf:
-                    spent = self.spent_usd(user, period, ahead_s)
-                    if spent >= budget_usd:
-                        yield self._short(user, period, budget_usd, spent)
+            for whose, period, budget_usd in self._budgets_for(user):
+                spent = self.spent_usd(whose, period, ahead_s)
+                if spent >= budget_usd:
+                    yield user, self._short(whose, period, budget_usd, spent)
 
     def look(self) -> dict[str, Short]:
         """Find out whose budgets are spent, under a policy whose rented machines jobs share; returns the new ones.
@@ -169,10 +186,10 @@ class UserBudgets(Part):
         if not (self.are_given and self._engine.shared_offers):
             return {}
         users = sorted({job.user for job in self._state.ledger.jobs.values()})
-        held = {short.user: short for short in self.held(users)}
-        new = {short.user: short for short in self.gone(users, NOTICE_S) if short.user not in held}
+        held = dict(self.held(users))
+        new = {user: short for user, short in self.gone(users, NOTICE_S) if user not in held}
         self.spent = held | new
-        self.stops = {short.user for short in self.gone(sorted(self.spent), LOOK_S)}
+        self.stops = {user for user, _ in self.gone(sorted(self.spent), LOOK_S)}
         return new
 
     def refuses(self, spec: JobSpec, user: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from betimes.errors import Conflict, Refused, Unknown
@@ -12,6 +12,7 @@ from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.shares import MIB_A_GIB, check_limits
 from betimes.service.scheduling.state import SchedulerState
+from betimes.service.spec.groups import Groups
 from betimes.service.spec.job_spec import JobSpec, parse_array
 from betimes.service.spec.users import TokenSpec, User, UserChanges
 
@@ -50,8 +51,8 @@ class Users(Part):
 
     name = "users"
 
-    def __init__(self, state: SchedulerState) -> None:
-        self._state = state
+    def __init__(self, state: SchedulerState, groups: Groups) -> None:
+        self._state, self._groups = state, groups
 
     def add(self, user: User, cause: str) -> User:
         """Add a user. Raises Conflict for a name that is taken; Refused, as `change` does."""
@@ -69,19 +70,34 @@ class Users(Part):
         return user if user == before else self._log(user, cause)
 
     def check_queue(self, specs: Sequence[JobSpec], name: str) -> None:
-        """Raise Refused for new jobs that are together too many in the queue for their user."""
-        user = self._state.ledger.users.get(name)
-        if user is None or (most := user.limits.max_queued_jobs) is None:
-            return
-        jobs = self._state.ledger.jobs.values()
-        queued = sum(job.user == name and job.set_id is None and job.status in WAITING for job in jobs)
-        queued += self._state.ledger.arrays.count(name)
+        """Raise Refused for new jobs that are together too many in the queue for their user, or that user's group."""
+        user, group = self._state.ledger.users.get(name), self._groups.of(name)
+        limits = list[tuple[str, Collection[str], int | None]]()
+        if user is not None:
+            limits.append((name, {name}, user.limits.max_queued_jobs))
+        if group is not None:
+            limits.append((f"group {group.name}", set(group.users), group.max_queued_jobs))
         coming = [len(parse_array(spec.array)[0]) if spec.array and not spec.as_one else 1 for spec in specs]
-        if queued + sum(coming) > most:
-            raise Refused(
-                f"{name} may have {most} jobs in the queue, and has {queued}; wait for some to start, or cancel some",
-                "array" if len(specs) == 1 and coming[0] > 1 else None,
-            )
+        for whose, names, most in limits:
+            if most is not None and (queued := self.queued(names)) + sum(coming) > most:
+                raise Refused(
+                    f"{whose} may have {most} jobs in the queue, and has {queued}; wait for some to start, or cancel "
+                    "some",
+                    "array" if len(specs) == 1 and coming[0] > 1 else None,
+                )
+
+    @property
+    def weighted(self) -> Mapping[str, User]:
+        """The users, with the weights that groups leave them."""
+        return self._groups.weighted(self._state.ledger.users)
+
+    def queued(self, names: Collection[str]) -> int:
+        """The jobs of these users that wait."""
+        ledger = self._state.ledger
+        waiting = sum(
+            job.user in names and job.set_id is None and job.status in WAITING for job in ledger.jobs.values()
+        )
+        return waiting + sum(map(ledger.arrays.count, names))
 
     def refuses(self, spec: JobSpec, user: str) -> None:
         """A job that the limits of its user never let run."""

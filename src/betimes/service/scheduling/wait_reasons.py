@@ -131,7 +131,7 @@ class WaitReasons:
     def for_resource(self, job: Job) -> dict[str, Any]:
         """The reason of a job that waits for a resource, with the jobs that have it now."""
         name = (job.reason or {})["evidence"]["resource"]
-        return lacks(name, self._engine.settings.resources.get(name, 0), self._state.job_index.has_of(name))
+        return lacks(name, self._engine.settings.counted.get(name, 0), self._state.job_index.has_of(name))
 
     def _why(self, job: Job) -> dict[str, Any]:
         if job.rental is not None and job.run is None:
@@ -407,7 +407,9 @@ class WaitReasons:
         ledger = self._state.ledger
         if ledger.shares.half_life_s is None:
             return {}
-        standing = ledger.shares.standing(ledger.users, {job.user for job in self._jobs}, self._state.now_s)
+        standing = ledger.shares.standing(
+            self._engine.users, {job.user for job in self._jobs}, self._state.now_s
+        )
         return {name: parts for name, parts in standing.items() if parts.recent_frac > parts.share_frac}
 
     @cached_property

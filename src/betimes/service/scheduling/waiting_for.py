@@ -131,7 +131,7 @@ class ArrayLimits(Part):
 
 
 class Resources(Part):
-    """Resources that the service counts, whatever they are (`--resource`)."""
+    """What the service counts: resources, whatever they are (`--resource`), and what groups of users have together."""
 
     name = "resources"
 
@@ -140,6 +140,11 @@ class Resources(Part):
 
     def refuses(self, spec: JobSpec, user: str) -> None:
         """A job that asks for more than there is."""
+        group = self._engine.settings.groups.of(user)
+        if group is not None and group.max_units is not None and spec.max_units > group.max_units:
+            raise Refused(
+                f"the jobs of group {group.name} may have {group.max_units} units together", "max_units"
+            )
         there = self._engine.settings.resources
         for name, amount in spec.resources.items():
             if amount > there.get(name, 0):
@@ -154,9 +159,9 @@ class Resources(Part):
 
     def keeps_from_queueing(self, job: Job, now_at: float) -> dict[str, Any] | None:
         """Too little that is left: it then stands in line for it, which a job that is not submitted cannot."""
-        if not job.spec.resources or job.job_id not in self._state.ledger.jobs:
+        there, index = self._engine.settings.counted, self._state.job_index
+        if not index.claims(job) or job.job_id not in self._state.ledger.jobs:
             return None
-        there, index = self._engine.settings.resources, self._state.job_index
         name = index.lacking(job, there)
         return None if name is None else lacks(name, there.get(name, 0), index.has_of(name))
 

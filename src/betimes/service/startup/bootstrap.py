@@ -178,6 +178,7 @@ def _engine_settings(config: ServiceConfig) -> Settings:
         budgets=config.budget,
         resources=config.resources,
         queues=config.queues,
+        groups=config.groups,
         fleet=FleetLimits(config.most_machines, config.longest_lease_s),
         plans_aside=config.arrivals is None,  # a replay has the same result each time
         observation=Observation(config.own_jobs_only) if config.slurm else None,

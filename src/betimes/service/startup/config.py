@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from betimes.service.runtime.mail import MailSettings
     from betimes.service.runtime.replay import Arrivals
     from betimes.service.runtime.service_backend import ServiceBackend
+    from betimes.service.spec.groups import Groups
     from betimes.service.spec.queues import Queue
 
 FILE = "config.toml"  # in the state directory
@@ -219,6 +220,16 @@ def _queues(value: Any) -> tuple[Queue, ...]:
     from betimes.service.spec.queues import parse_queues
 
     return parse_queues(value)
+
+
+def _groups(value: Any) -> Groups:
+    from betimes.service.spec.groups import parse_groups
+
+    return parse_groups(value)
+
+
+def _no_groups() -> Groups:
+    return _groups([])
 
 
 def _written(value: Any) -> str:
@@ -724,6 +735,17 @@ class ServiceConfig:
             "FILE.toml",
         ),
     )
+    groups: Groups = field(
+        default_factory=_no_groups,
+        metadata=_setting(
+            "groups",
+            "Groups of users: a file of tables [[groups]] with name, users, weight, max_running_jobs, max_queued_jobs, "
+            "max_units, usd_per_day, usd_per_month, default_time, max_time and max_array; in a file of settings the "
+            "tables themselves. By default none.",
+            _groups,
+            "FILE.toml",
+        ),
+    )
     resources: dict[str, int] = field(
         default_factory=dict[str, int],
         metadata=_setting(
@@ -879,7 +901,7 @@ def _take(
             f"{where}: no such setting{_near(name, (each.name for each in SETTINGS.values()))}; "
             "`betimes service config` lists all"
         )
-    if name == "queues" and isinstance(written, str):
+    if name in ("queues", "groups") and isinstance(written, str):
         written = str((folder / Path(written).expanduser()).absolute())
     try:
         value = SETTINGS[at].parse(written)

@@ -251,7 +251,7 @@ class UsageView(View):
 
     since_at: float  # 0: from the first job on
     until_at: float
-    by: Literal["user", "name", "label", "account"] | None = None
+    by: Literal["user", "group", "name", "label", "account"] | None = None
     total: UsageFigures
     unused_usd: float | None = Field(
         default=None,
@@ -520,6 +520,24 @@ class SpentView(View):
     spent_usd: float
     budget_usd: float | None  # the most that it may be; null: any amount
     is_spent: bool = False  # it has come to its end, and holds until the period is over or it is raised
+
+
+class GroupView(View):
+    """A group of users, and what they have together of its limits and budgets; null: no limit."""
+
+    name: str
+    users: list[str]
+    weight: float = 1.0
+    max_running_jobs: int | None = None
+    max_queued_jobs: int | None = None
+    max_units: int | None = None
+    default_time_s: float | None = None
+    max_time_s: float | None = None
+    max_array: int | None = None
+    held: HeldView = HeldView()
+    spent: tuple[SpentView, ...] = ()
+    recent_frac: float | None = None  # of all that was held of late; null: nothing of anybody
+    share_frac: float | None = None  # of those present, by weight
 
 
 class UserView(User):
