@@ -18,7 +18,7 @@ UNITS = 64  # the machine on which the study replays the traces
 @pytest.fixture(scope="session")
 def curves() -> SpeedupTable:
     """The measured speed-up curves of the study."""
-    return SpeedupTable.read_csv(_found("scaling/afs_pcs_speedup.csv.gz"))
+    return SpeedupTable.read_csv(found("scaling/afs_pcs_speedup.csv.gz"))
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +27,7 @@ def trace() -> Callable[[str], Workload]:
 
     @lru_cache
     def read(name: str) -> Workload:
-        return read_trace(_found(f"gpu/philly_pcs/trace_{name}.csv.gz"))
+        return read_trace(found(f"gpu/philly_pcs/trace_{name}.csv.gz"))
 
     return read
 
@@ -43,7 +43,7 @@ def replay(trace: Callable[[str], Workload], curves: SpeedupTable) -> Callable[.
     return run
 
 
-def _found(name: str) -> Path:
+def found(name: str) -> Path:
     path = _DATA / name
     if not path.is_file():
         pytest.skip(f"the public traces are not here: there is no {path}")

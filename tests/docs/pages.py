@@ -40,3 +40,16 @@ def small_log() -> str:
             f"{job + 1} {97 * job} 0 {run_s} {units} -1 -1 {units} {2 * run_s} -1 1 {job % 4} -1 -1 -1 -1 -1 -1"
         )
     return "\n".join(lines) + "\n"
+
+
+def assert_printed(command: str, shown: str, printed: str) -> None:
+    """Each line that a page shows below a command is printed by it, in this order."""
+    rest = iter([_narrow(line) for line in printed.splitlines()])
+    for line in shown.splitlines():
+        if line.strip() and line != "...":
+            assert _narrow(line) in rest, f"{command}\nprints no line {line!r} there, but\n{printed}"
+
+
+def _narrow(line: str) -> str:
+    """How wide a table is may depend on how fast the machine is: a million jobs a second need one more place."""
+    return re.sub(" {2,}", "  ", line.rstrip())

@@ -85,8 +85,8 @@ def explained(advice: Advice) -> list[str]:
         f"{BETTER} better, {WORSE} worse, {EQUAL} no different from {advice.in_force}: by less than 5 %, or not in "
         "both halves of the period.",
         f"Slowdown: time from submission to end over the run time (at least 10 s). Worst off: the tenth of {worst}.",
-        "Promises are kept by jobs that end within an interval made for 80 % of them. Off by: the error of the "
-        "promised time, half of the jobs below and half above.",
+        "Promises are kept by jobs that end within an interval made for 80 % of them.",
+        "Off by: the error of the promised time, half of the jobs below and half above.",
     ]
 
 
