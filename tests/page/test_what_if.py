@@ -46,6 +46,17 @@ def test_before_and_after_stand_beside_each_other(on_pages: OnPages) -> None:
     on_pages(story)
 
 
+def test_a_job_asks_for_something_else(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        await submitted(pages, {**WIDE, "name": "long"}, {**WIDE, "name": "next"})
+        shorter = await pages.at("/what-if?job=2&time=30m")
+        assert rows(shorter.text)[0].startswith("next 2 ada")
+        assert "30 min earlier" in shorter.text
+        assert 'name="time" value="30m"' in shorter.text
+
+    on_pages(story)
+
+
 def test_nodes_come_and_go(on_pages: OnPages) -> None:
     async def story(pages: Paged) -> None:
         await submitted(pages, {**WIDE, "name": "long"}, {**WIDE, "name": "next"})
@@ -64,6 +75,10 @@ def test_nodes_come_and_go(on_pages: OnPages) -> None:
     [
         ("cancel=one", "cancel: expected a whole number"),
         ("cancel=77", "there is no job 77"),
+        ("job=1", "job: say what it is to ask for"),
+        ("time=60s", "job: name the one"),
+        ("job=1&time=60", "time limit: is it minutes? write 60m"),
+        ("job=1&units=0", "units: expected a whole number from 1 on"),
         ("add:n=many", "nodes of type n: expected a whole number"),
         ("add:n=5000", "add_nodes"),
         ("add:moon=1", "no node of type moon"),

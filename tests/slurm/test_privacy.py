@@ -31,6 +31,7 @@ PAGES = (
     "/time", "/time?span=1w", "/time?open=n5", "/machines", "/machines?node=n5",
     "/promises?by=user", "/promises?by=name", "/policy", "/what-if",
     "/what-if?policy=easy", "/what-if?cancel=880002", "/what-if?cancel=770002",
+    "/what-if?job=880002&time=1m", "/what-if?job=770002&time=1m",
 )  # fmt: skip
 
 
@@ -108,7 +109,9 @@ async def reads(http: httpx.AsyncClient) -> dict[str, str]:
                 found[f"{at} {query}"] = answer.text.replace(str(number) if number in OTHERS else "\0", "")
     for page in (*PAGES, *(f"/job/{number}" for number in (*OWN, *OTHERS))):
         answer = await http.get(page)
-        number = page.rpartition("/")[2] if page.startswith("/job") else page.partition("cancel=")[2]
+        number = (
+            page.rpartition("/")[2] if page.startswith("/job") else page.partition("=")[2].partition("&")[0]
+        )
         assert answer.status_code in (200, 404), (page, answer.text)
         found[page] = answer.text.replace(number if number in map(str, OTHERS) else "\0", "")
     return found

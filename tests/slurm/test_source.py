@@ -319,6 +319,32 @@ def test_the_account_has_the_answers_of_slurm_beside_the_promises(tmp_path: Path
     asyncio.run(story())
 
 
+def test_a_job_that_reaches_its_time_limit_is_judged(tmp_path: Path) -> None:
+    slurm, since = Slurm(tmp_path), ago(300.0)
+    given = {"limit": "5:00", "submit": since - 10, "start": since}
+
+    async def story() -> None:
+        slurm.queue(started(2, **given), started(3, hosts="n2", **given), started(4, hosts="n3", **given))
+        async with watching(tmp_path, slurm) as (_, client):
+            await until(lambda: _promised(client, 2, 3, 4))
+            slurm.queue(
+                over(2, "TIMEOUT", **given),
+                over(3, "FAILED", hosts="n2", **given),
+                over(4, "CANCELLED", hosts="n3", **given),
+            )
+            await until(lambda: _are(client, {2: "failed", 3: "failed", 4: "cancelled"}))
+            late = await client.job(2)
+            assert late.job.reason is not None
+            assert (late.job.reason.code, late.job.reason.text) == ("time-limit", "Slurm: timeout")
+            assert late.runs[0].outcome == "time-limit"
+            assert late.quote_error_s is not None
+            found = await client.accuracy(promises=True)
+            assert [(one.job_id, one.finished_at) for one in found.promises] == [(2, late.job.finished_at)]
+            assert found.beside_slurm[0].figures.promises == 1
+
+    asyncio.run(story())
+
+
 def test_what_slurm_planned_for_another_request_does_not_count(tmp_path: Path) -> None:
     slurm = Slurm(tmp_path)
 
@@ -425,19 +451,19 @@ def _asked(**fields: Any) -> JobSpec:
 
 
 def test_a_quote_is_the_end_of_one_more_job(tmp_path: Path) -> None:
-    slurm = Slurm(tmp_path)
+    slurm, since = Slurm(tmp_path), ago(0.0)
 
     async def story() -> None:
         slurm.queue(
-            started(2, cpus=32, nodes=8, hosts="n[1-8]", limit="10:00", start=ago(0.0)),
+            started(2, cpus=32, nodes=8, hosts="n[1-8]", limit="10:00", start=since),
             waiting(3, cpus=32, nodes=8, limit="20:00"),
         )
         async with watching(tmp_path, slurm) as (service, client):
             await until(lambda: _promised(client, 2, 3))
             found = await client.quote(_asked(max_units=8, min_units=8, time_limit_s=300.0))
             # Behind both: the last of its partition.
-            assert found.start_at == pytest.approx(time.time() + 1800.0, abs=10.0)
-            assert found.finish_at == pytest.approx(time.time() + 2100.0, abs=10.0)
+            assert found.start_at == pytest.approx(since + 1800.0, abs=10.0)
+            assert found.finish_at == pytest.approx(since + 2100.0, abs=10.0)
             assert (found.run_s, found.basis, found.job_id) == (300.0, "planned", None)
             assert found.reason is not None
             assert "needs 8 cores on nodes of partition batch" in found.reason.text
@@ -445,10 +471,14 @@ def test_a_quote_is_the_end_of_one_more_job(tmp_path: Path) -> None:
                 _asked(labels={"partition": "short", "nodes": "2"}, time_limit_s=300.0, array="1-9")
             )
             # Its tier is higher, and it has the first nodes that are free.
-            assert other.start_at == pytest.approx(time.time() + 600.0, abs=10.0)
+            assert other.start_at == pytest.approx(since + 600.0, abs=10.0)
             assert other.elements == 1
+            with_qos = await client.quote(_asked(labels={"qos": "gold"}))
+            assert with_qos.note is not None
+            assert "QOS gold is not modelled" in with_qos.note
+            assert found.note is None
             behind = await client.quote(_asked(after=["2", "3:any"], time_limit_s=300.0))
-            assert behind.start_at == pytest.approx(time.time() + 1800.0, abs=10.0)
+            assert behind.start_at == pytest.approx(since + 1800.0, abs=10.0)
             assert behind.reason is not None
             assert behind.reason.text == "it waits for job 2 to end and 1 more"
             for spec, words in (

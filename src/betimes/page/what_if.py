@@ -19,17 +19,19 @@ from betimes.service.runtime.page_reads import PageReads
 from betimes.service.spec.spec_errors import faults_of
 from betimes.service.spec.spelling import job_number
 from betimes.service.views.models import WhatIfJob, WhatIfSpec, WhatIfView
+from betimes.units import parse_duration
 
 SAME_S = 1.0  # a job whose end moves by less ends as before
 MOST_CHANGED = 50  # jobs in the table
 MOST_USERS = 12  # rows of either timeline
+REQUEST = ("job", "time", "units", "nodes", "partition")  # fields of a job's other request
 ADDED = "add:"  # before the type of nodes, in the name of a field
 
 
 async def what_if(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
     """The form, and below it the answer to what the query asks."""
     asked_for = request.query_params
-    given = {name: asked_for.get(name, "")[:2000] for name in ("policy", "cancel")}
+    given = {name: asked_for.get(name, "")[:2000] for name in ("policy", "cancel", *REQUEST)}
     added = {name.removeprefix(ADDED): asked_for[name] for name in asked_for if name.startswith(ADDED)}
     removed = asked_for.getlist("remove")
     answer = problem = None
@@ -62,8 +64,38 @@ def _asked(given: dict[str, str], added: dict[str, str], removed: Sequence[str])
         "remove_nodes": list(removed),
         "policy": given["policy"].strip() or None,
         "cancel": [query.job_number(text, "cancel") for text in given["cancel"].replace(",", " ").split()],
+        "edit": _edits(given),
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _edits(given: dict[str, str]) -> list[dict[str, Any]]:
+    """The other request of a job; empty: there is none. Raises InputError."""
+    job, limit, units, nodes, partition = (given[name].strip() for name in REQUEST)
+    changes: dict[str, Any] = {
+        "time_limit_s": _limit_s(limit) if limit else None,
+        "units": query.whole(units, "units", 1) if units else None,
+        "nodes": query.whole(nodes, "nodes", 1) if nodes else None,
+        "partition": partition or None,
+    }
+    changes = {name: value for name, value in changes.items() if value is not None}
+    if bool(job) is not bool(changes):
+        raise InputError(
+            "job: say what it is to ask for: a time limit, units, nodes or a partition"
+            if job
+            else "job: name the one that is to ask for something else"
+        )
+    return [{"job_id": query.job_number(job, "job"), **changes}] if job else []
+
+
+def _limit_s(text: str) -> float:
+    """A time limit, s. Raises InputError, also for a plain number, which is minutes in Slurm and seconds here."""
+    try:
+        if text.isdecimal():
+            raise ValueError(f"is it minutes? write {text}m, or 2:30:00")
+        return parse_duration(text)
+    except ValueError as error:
+        raise InputError(f"time limit: {error}") from None
 
 
 def _spec(asked: dict[str, Any]) -> WhatIfSpec:

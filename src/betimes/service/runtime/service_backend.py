@@ -308,7 +308,12 @@ class ServiceBackend:
         view = self._how_sure(job_view(row, waiting, self.controller.clock.now_s()))
         trials = await self._trials(number, waiting) if _is_set(row) else []
         off_s, promised_at = None, view.stated_at
-        if view.status is Status.FINISHED and view.finished_at is not None and promised_at is not None:
+        reached_limit = view.reason is not None and view.reason.code == "time-limit"
+        if (
+            (view.status is Status.FINISHED or reached_limit)
+            and view.finished_at is not None
+            and promised_at is not None
+        ):
             off_s = view.finished_at - promised_at
         return JobStory(
             job=view,

@@ -13,6 +13,7 @@ from typing import Any
 
 from betimes.errors import Conflict, Refused, Unknown
 from betimes.foresight.engines import NODES, engine_for
+from betimes.printing import printable
 from betimes.service.engines.messages import Expected
 from betimes.service.engines.named_policies import check_live
 from betimes.service.runtime.controller import Controller
@@ -74,6 +75,16 @@ def request_of(spec: JobSpec, user: str) -> Request:
         gres=f"gpu:{math.ceil(spec.gpu * spec.max_units)}" if spec.gpu else "",
         features="&".join(key if value == "yes" else f"{key}={value}" for key, value in spec.required),
         dependency=dependency,
+    )
+
+
+def _note(spec: JobSpec) -> str | None:
+    """What was asked for and changes nothing; null: nothing was."""
+    if (qos := spec.labels.get("qos")) is None:
+        return None
+    return (
+        f"QOS {printable(qos)[:60]} is not modelled: its priority and its limits change nothing here; the job is taken "
+        "to be the last that waits in its partition"
     )
 
 
@@ -141,6 +152,7 @@ class SlurmQuestions:
             basis=basis,
             reason=None if waits_for is None else Reason(**waits_for),
             elements=1 if spec.array else None,
+            note=_note(spec),
         ).model_copy(update=sure)
 
     async def what_if(self, asked: WhatIfSpec, user: str) -> WhatIfView:

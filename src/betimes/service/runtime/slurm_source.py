@@ -59,8 +59,9 @@ MOST_PLAYS = 4
 NEVER_S = 100 * NO_LIMIT_S
 SAME_S = 1.0
 """A job that may start that much later may start as before."""
-_ENDED: dict[str, Literal["finished", "failed", "cancelled"]] = {
+_ENDED: dict[str, Literal["finished", "failed", "cancelled", "time-limit"]] = {
     "COMPLETED": "finished",
+    "TIMEOUT": "time-limit",
     "CANCELLED": "cancelled",
     "REVOKED": "cancelled",
 }
@@ -444,7 +445,7 @@ class SlurmEnd:
     ended_at: float
 
     @property
-    def as_event(self) -> tuple[Literal["finished", "failed", "cancelled"], float, str]:
+    def as_event(self) -> tuple[Literal["finished", "failed", "cancelled", "time-limit"], float, str]:
         """How, when, and in words."""
         return (
             _ENDED.get(self.state, "failed"),

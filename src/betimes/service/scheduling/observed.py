@@ -156,14 +156,14 @@ class ObservedJobs(Part):
     def ended(
         self,
         number: int,
-        how: Literal["finished", "failed", "cancelled", "lost", "requeued"],
+        how: Literal["finished", "failed", "cancelled", "lost", "time-limit", "requeued"],
         ended_at: float,
         text: str,
     ) -> None:
         """A job is seen to be over since an instant, or to wait again; lost: how it ended is unknown."""
         state, job = self._state, self._state.ledger.jobs[number]
-        is_lost = how == "lost"
-        why, run, now_at = reason("lost" if is_lost else "observed", text), job.run, self._state.now_at
+        code, cause = (how, how) if how in ("lost", "time-limit") else ("observed", "stopped")
+        why, run, now_at = reason(code, text), job.run, self._state.now_at
         ended_at = min(ended_at, now_at)
         if run is not None:
             began_at = run.started_at or ended_at
@@ -174,7 +174,7 @@ class ObservedJobs(Part):
                 return
             state.note_run(
                 job,
-                Ended(of, ended_at, None, why="lost" if is_lost else "stopped", message=text),
+                Ended(of, ended_at, None, why=cause, message=text),
                 how,
                 ended_at=ended_at,
                 ran_s=ran_s,
@@ -184,7 +184,7 @@ class ObservedJobs(Part):
                 "slurm",
                 number,
                 number=run.number,
-                outcome="lost" if is_lost else "stopped",
+                outcome=cause,
                 exit_code=None,
                 signal=None,
                 message=text,
@@ -198,4 +198,4 @@ class ObservedJobs(Part):
         elif run is None:  # it can only have been cancelled
             self._jobs.end(job, "cancelled", why, "slurm")
         else:
-            self._jobs.end(job, "failed" if is_lost else how, why, "slurm")
+            self._jobs.end(job, "failed" if code == how else how, why, "slurm")

@@ -220,6 +220,12 @@ def charged(since_at: float, until_at: float, by: By | None) -> Select[Any]:
     return sums.group_by(rows.c.group)
 
 
+def reached_its_limit() -> ColumnElement[bool]:
+    """Whether the last run of a job was ended by its time limit."""
+    last = and_(runs.c.job_id == jobs.c.job_id, runs.c.number == jobs.c.attempt)
+    return exists().where(last, runs.c.outcome == "time-limit")
+
+
 def _of(user: str | None) -> ColumnElement[bool]:
     """The jobs of a user; null: all."""
     return true() if user is None else jobs.c.user == user

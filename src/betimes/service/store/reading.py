@@ -10,7 +10,7 @@ from itertools import dropwhile, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Select, Text, case, cast, func, select, true
+from sqlalchemy import Select, Text, and_, case, cast, func, or_, select, true
 
 from betimes.errors import StoreArchived, StoreDamaged
 from betimes.service.access.auth import KeptToken
@@ -18,7 +18,15 @@ from betimes.service.scheduling.events import Event
 from betimes.service.store.batch import Row, Snapshot, checksum_of
 from betimes.service.store.databases import schema
 from betimes.service.store.databases.database import Database
-from betimes.service.store.queries import By, charged, listing, runs_between, runs_of, usage
+from betimes.service.store.queries import (
+    By,
+    charged,
+    listing,
+    reached_its_limit,
+    runs_between,
+    runs_of,
+    usage,
+)
 
 if TYPE_CHECKING:
     from betimes.service.views.models import JobFilter
@@ -250,7 +258,7 @@ class Reader:
         return self._rows(select(_QUOTES).where(_QUOTES.c.job_id == job_id).order_by(_QUOTES.c.quote_id))
 
     def promises(self, since_at: float, until_at: float, user: str | None = None) -> list[Row]:
-        """The first and the latest promise of each job that finished in a period, by the job's end.
+        """The first and the latest promise of each job that finished in a period, or reached its limit, by its end.
 
         user: of whose jobs; null: everybody's.
         A row is the quote's, with `user`, `name`, `submitted_at`, `started_at`, `finished_at`, `slurm_start_at` and
@@ -264,7 +272,7 @@ class Reader:
             .join(_JOBS, _JOBS.c.job_id == _QUOTES.c.job_id)
             .where(
                 _JOBS.c.finished_at.between(since_at, until_at),
-                _JOBS.c.status == "finished",
+                or_(_JOBS.c.status == "finished", and_(_JOBS.c.status == "failed", reached_its_limit())),
                 _QUOTES.c.finish_at.is_not(None),
                 true() if user is None else _JOBS.c.user == user,
             )
