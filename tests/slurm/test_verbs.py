@@ -132,9 +132,24 @@ def test_a_table_of_ends_as_it_is_first(betimes: Call) -> None:
     assert [one["job_id"] for one in found["jobs"]] == [2, 3, ARRAY + 1]
 
 
+def test_a_table_of_alternatives(betimes: Call) -> None:
+    words = ("what-if", "--job", "9_1", "--nodes", "1", "--time", "30m", "--time", "1h")
+    lines = [line.split("  ")[0].strip() for line in betimes(*words).out.splitlines()]
+    assert (lines[0], lines[2:]) == ("Request", ["as it is", "--time 30m --nodes 1", "--time 1h --nodes 1"])
+    first, second = betimes(*words, "--json").json()
+    ends = [
+        next(one for one in each["jobs"] if one["job_id"] == ARRAY + 1)["finish_at"]
+        for each in (first, second)
+    ]
+    assert ends[1] - ends[0] == pytest.approx(1800.0, abs=5.0)
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
-    [(["--job", "3"], "say what the job is to ask for, by --time"),
+    [(["--job", "3", "--time", "1h", "--time", "2h", "--nodes", "1", "--nodes", "2", "--nodes", "3"],
+      "--time is given 2 times, and another option 3 times"),
+     (["--job", "3", "--units", "many"], "--units many: give a whole number from 1 on"),
+     (["--job", "3"], "say what the job is to ask for, by --time"),
      (["--nodes", "3"], "are of a job; name it with --job"),
      (["--job", "3", "--time", "60"], "is it minutes? write 60m"),
      (["--job", "3", "--partition", "short"], "partition short allows 60 min at most"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from betimes.cli.live.jobs.completing import complete_job
@@ -83,13 +84,17 @@ def what_if(
         ),
     ] = None,
     time_limit: Annotated[
-        str | None,
+        list[str] | None,
         Option(
-            "--time", "--time-limit", metavar="TIME", help="With --job: its time limit.", show_default=False
+            "--time",
+            "--time-limit",
+            metavar="TIME",
+            help="With --job: its time limit. Given several times, as the next three, each is an alternative.",
+            show_default=False,
         ),
     ] = None,
     units: Annotated[
-        int | None,
+        list[str] | None,
         Option(
             "--units",
             metavar="N",
@@ -98,7 +103,7 @@ def what_if(
         ),
     ] = None,
     nodes: Annotated[
-        int | None,
+        list[str] | None,
         Option(
             "--nodes",
             metavar="N",
@@ -107,7 +112,7 @@ def what_if(
         ),
     ] = None,
     partition: Annotated[
-        str | None,
+        list[str] | None,
         Option(
             "--partition", metavar="NAME", help="With --job, in Slurm: its partition.", show_default=False
         ),
@@ -149,7 +154,8 @@ def what_if(
     Several changes are made together. Jobs are taken to run as long as believed; without --load nothing else is
     submitted. Costs are those of all machines with a price until the last job is done.
 
-    In Slurm the run of a --job is taken to be as long as before, on however many nodes.
+    In Slurm the run of a --job is taken to be as long as before, on however many nodes. Alternatives, as in --time 1h
+    --time 2h, are a table of this job alone.
     """
     from pathlib import Path
 
@@ -166,9 +172,9 @@ def what_if(
         "rent": rent or [],
         "maintenance": [_window(text) for text in maintenance or ()],
     }
-    other = {"time_limit_s": _limit(time_limit), "units": units, "nodes": nodes, "partition": partition}
-    changes = {name: value for name, value in other.items() if value is not None}
-    if (job is None) is not (not changes):
+    given = {"--time": time_limit, "--units": units, "--nodes": nodes, "--partition": partition}
+    requests = _requests({option: values for option, values in given.items() if values})
+    if (job is None) is not (not requests):
         raise InputError(
             "--job: say what the job is to ask for, by --time, --units, --nodes or --partition"
             if job is not None
@@ -183,22 +189,95 @@ def what_if(
         raise InputError(f"what-if: no change is given; name one: {known}, --load")
     with connect(state) as service:
         asked["cancel"] = resolve(service, asked["cancel"])
-        if job is not None:
-            asked["edit"] = [{"job_id": number, **changes} for number in resolve(service, [job])]
-        found = service.what_if(asked)
+        numbers = resolve(service, [job]) if job is not None else []
+        edits = [[{"job_id": number, **_changes(request)} for number in numbers] for request in requests]
+        answers = [service.what_if({**asked, "edit": edit} if edit else asked) for edit in edits or [[]]]
     if as_json:
-        print_json(found)
+        print_json(answers[0] if len(answers) == 1 else answers)
+    elif len(answers) == 1:
+        _print(answers[0], asked["cancel"], numbers, wide=output is not None)
     else:
-        numbers = [each["job_id"] for each in asked.get("edit", ())]
-        _print(found, asked["cancel"], numbers, wide=output is not None)
+        _print_alternatives(requests, answers, numbers[0])
 
 
-def _limit(text: str | None) -> float | None:
+def _requests(given: dict[str, list[str]]) -> list[dict[str, str]]:
+    """The alternatives of a job's request, by option: what is given once is part of each. Raises InputError."""
+    most = max(map(len, given.values()), default=0)
+    for option, values in given.items():
+        if len(values) not in (1, most):
+            raise InputError(
+                f"{option} is given {len(values)} times, and another option {most} times; give each once, or as often "
+                "as there are alternatives"
+            )
+    return [
+        {option: values[at if len(values) > 1 else 0] for option, values in given.items()}
+        for at in range(most)
+    ]
+
+
+def _changes(request: dict[str, str]) -> dict[str, Any]:
+    """A request as it is sent. Raises InputError."""
+    fields = {
+        "--time": ("time_limit_s", _limit),
+        "--units": ("units", partial(_whole, "--units")),
+        "--nodes": ("nodes", partial(_whole, "--nodes")),
+        "--partition": ("partition", str),
+    }
+    return {fields[option][0]: fields[option][1](text) for option, text in request.items()}
+
+
+def _whole(option: str, text: str) -> int:
+    """A number of units or nodes. Raises InputError."""
+    if not (text.isascii() and text.isdigit() and int(text[:12]) > 0):
+        raise InputError(f"{option} {text[:40]}: give a whole number from 1 on")
+    return int(text)
+
+
+def _print_alternatives(requests: list[dict[str, str]], answers: list[WhatIfView], number: int) -> None:
+    """A row an alternative, behind that of the job as it is; and how many other jobs would be done later by each."""
+    from betimes.cli.render.tables import show
+    from betimes.cli.render.times import clock
+
+    def row(request: str, start_at: float | None, finish_at: float | None, *more: str) -> list[str]:
+        at_now = answers[0].made_at
+        return [
+            request,
+            *("never" if at is None else clock(at, at_now) for at in (start_at, finish_at)),
+            *more,
+        ]
+
+    rows = list[list[str]]()
+    for request, found in zip(requests, answers, strict=True):
+        one = next(each for each in found.jobs if each.job_id == number)
+        if not rows:
+            rows.append(row("as it is", one.start_before_at, one.finish_before_at, "", ""))
+        words = " ".join(f"{option} {value}" for option, value in request.items())
+        later = sum(each.job_id != number and _is_later(each) for each in found.jobs)
+        rows.append(
+            row(words, one.start_at, one.finish_at, _row(one, found.made_at, False)[-1], f"{later:,}")
+        )
+    show(
+        (
+            Column("Request", flexible=True),
+            Column("Starts"),
+            Column("Done"),
+            Column("Difference", rank=1),
+            Column("Others later", right=True, rank=2),
+        ),
+        rows,
+    )
+
+
+def _is_later(one: WhatIfJob) -> bool:
+    if one.finish_at is None or one.finish_before_at is None:
+        return one.finish_at is None and one.finish_before_at is not None
+    return one.finish_at - one.finish_before_at >= _SAME_S
+
+
+def _limit(text: str) -> float:
     """A time limit, s. Raises InputError, also for a plain number, which is minutes in Slurm and seconds here."""
     from betimes.units import parse_duration
 
-    if text is None:
-        return None
     try:
         if text.isdecimal():
             raise ValueError(f"is it minutes? write {text}m, or 2:30:00")
