@@ -159,6 +159,12 @@ def test_output_follows_and_what_is_open_ticked_and_scrolled_stays(chrome: Chrom
         chrome.get(f"{ready['url']}/job/{number}")
         until(lambda: "line 6" in text(chrome, "pre"))
         assert [f"line {n}" for n in range(1, 7)] == text(chrome, "pre").splitlines()
+        find = chrome.find_element("css selector", "input[data-find]")
+        find.send_keys("LINE 3")
+        until(lambda: text(chrome, "pre") == "line 3")
+        assert text(chrome, ".find [role=status]") == "1 of 7 lines"
+        find.send_keys("\b" * len("LINE 3"))
+        until(lambda: "line 6" in text(chrome, "pre"))
 
 
 def test_a_job_is_submitted_with_its_quote_and_cancelled(chrome: Chrome, house: House) -> None:
