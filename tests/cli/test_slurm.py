@@ -113,7 +113,7 @@ def test_sbatch_quotes_the_job_that_it_would_submit(
     ("words", "part"),
     [
         (["missing.sh"], "missing.sh: cannot be read"),
-        (["--nodes=2", "--wrap=true"], "--nodes: 2 machines cannot be kept"),
+        (["--nodes=0", "--wrap=true"], "--nodes: 0 is less than 1"),
         (["--foo", "job.sh"], "--foo is no option"),
         (["--wrap=true", "job.sh"], "--wrap: a script is given as well"),
         ([], "the first line names no interpreter"),

@@ -81,6 +81,14 @@ def test_tasks_of_a_step(srun: Srun, tmp_path: Path) -> None:
         assert "./missing: No such file" in said.err
 
 
+def test_nodes_on_one_machine(srun: Srun) -> None:
+    show = "echo $SLURM_PROCID $SLURM_NODEID $SLURM_LOCALID $CUDA_VISIBLE_DEVICES $SLURM_TASKS_PER_NODE"
+    nodes = {"SLURM_JOB_NODELIST": "here,here", "SLURM_NNODES": "2"}
+    assert sorted(srun("sh", "-c", show, **nodes).out.splitlines()) == ["0 0 0 A 1(x2)", "1 1 0 B 1(x2)"]
+    lines = srun("-n4", "--gpus=2", "sh", "-c", show, **nodes).out.splitlines()
+    assert sorted(lines) == ["0 0 0 A 2(x2)", "1 0 1 A 2(x2)", "2 1 0 B 2(x2)", "3 1 1 B 2(x2)"]
+
+
 def test_steps_at_once_share_the_cores(srun: Srun, job: dict[str, str]) -> None:
     pipes: Any = {
         "stdin": subprocess.PIPE,
@@ -143,6 +151,13 @@ def test_outside_a_job(betimes: Call, tmp_path: Path, monkeypatch: pytest.Monkey
             assert said == Said(0, "R\n", "")
             said = await asyncio.to_thread(call, "--test-only", "true")
             assert said.err.startswith("srun: Job 0 to start at ")
+            script = "#!/bin/sh\necho $SLURM_NNODES $SLURM_CPUS_ON_NODE; srun -l sh -c 'echo $SLURM_NODEID'\n"
+            (tmp_path / "job.sh").write_text(script)
+            monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+            batch = [tmp_path / "bin/sbatch", "--wait", "-N2", "-osaid", "job.sh"]
+            assert (await asyncio.to_thread(subprocess.run, batch, check=False)).returncode == 0
+            first, *tasks = (tmp_path / "said").read_text().splitlines()
+            assert (first, sorted(tasks)) == ("2 1", ["0: 0", "1: 1"]), "both on this machine"
             for words, part in (
                 (["--jobid=1", "x"], "--jobid: cannot"),
                 (["--pty"], "no program is given"),
@@ -156,7 +171,7 @@ def test_outside_a_job(betimes: Call, tmp_path: Path, monkeypatch: pytest.Monkey
                 assert code == 3
                 assert b"42\r\n" in shown
             jobs = await asyncio.to_thread(program, "jobs", "--all", "--json")
-            assert [job["name"] for job in jobs.json()] == ["shell", "sh", "sh", "name", "sh"]
+            assert [job["name"] for job in jobs.json()] == ["shell", "sh", "job.sh", "sh", "name", "sh"]
 
     asyncio.run(story())
 

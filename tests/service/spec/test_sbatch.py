@@ -59,6 +59,29 @@ def test_a_script_is_read_or_refused_with_its_line(path: Path) -> None:
     assert {name: value for name, value in batch.fields.items() if name not in ALWAYS} == expected
 
 
+@pytest.mark.parametrize(
+    ("options", "unit", "variables"),
+    [
+        ("-N2", (1.0, 0.0), (None, "1(x2)", "2", None)),
+        ("-N2 --ntasks-per-node=3 -c2 --gpus-per-node=4", (6.0, 4.0), ("6", "3(x2)", "2", "8")),
+        ("-N3 -n8", (3.0, 0.0), ("8", "3(x2),2", "3", None)),
+        ("-N2 -n4 --gpus=6 --mem-per-cpu=1G", (2.0, 3.0), ("4", "2(x2)", "2", "6")),
+        ("-N2 -n4 --gpus-per-task=1", (2.0, 2.0), ("4", "2(x2)", "2", "4")),
+        ("-N2 --ntasks-per-gpu=2 --gpus-per-node=2", (4.0, 2.0), ("8", "4(x2)", "2", "4")),
+        ("-N1 -n4 --gpus=2", (4.0, 2.0), ("4", "4", None, "2")),
+    ],
+)
+def test_nodes_are_units(options: str, unit: tuple[float, float], variables: tuple[str | None, ...]) -> None:
+    batch = read_script("#!/bin/sh\n", "x", options=split_command(options.split())[0], environ=ENVIRON)
+    fields, env = batch.fields, batch.fields["env"]
+    assert (fields["cpu"], fields.get("gpu", 0.0)) == unit
+    assert str(fields.get("max_units", 1)) == (env.get("SLURM_NNODES") or "1")
+    names = ("NTASKS", "TASKS_PER_NODE", "NNODES", "GPUS")
+    assert tuple(env.get(f"SLURM_{name}") for name in names) == variables
+    assert command_line(fields["command"]) == "batch script x"
+    JobSpec.model_validate(fields)
+
+
 def test_options_prevail_over_lines() -> None:
     text = "#!/bin/sh\n#SBATCH --time=10 --mem=1G\ntrue\n"
     batch = read_script(
@@ -192,7 +215,7 @@ def test_a_script_that_calls_srun_needs_it_in_the_path(tmp_path: Path) -> None:
             file.chmod(0o755)
         (note,) = read_script(text, "b.sh", environ=environ).notes
         assert note.startswith(
-            "b.sh: it calls srun, and that of Betimes is not first in your PATH; `betimes slurm-"
+            "b.sh: it calls srun, and that of Betimes is not first in your PATH; `betimes slurm "
         )
     file.write_text("from betimes.cli.slurm import main")
     assert read_script(text, "b.sh", environ=environ).notes == []

@@ -151,12 +151,17 @@ class Launches:
 def _slurm_variables(job: Job, run: Run, nodes: Mapping[str, Node]) -> dict[str, str]:
     """The variables of batch scripts of Slurm about the run; `sbatch` of `spec` has set those that are known before it.
 
-    Nodes are named so that other programs can reach them: this machine by its host name.
+    Nodes are named so that other programs can reach them: this machine by its host name. Where a script asks for
+    several nodes each unit is one, and a machine is named once for each that it has.
     """
     here, number = socket.gethostname(), str(job.job_id)
     is_here = {name for name, node in nodes.items() if node.machine.kind == "local"}
-    names = ",".join(here if node in is_here else node for node, _ in run.places)
-    cores, count = str(max(1, math.floor(job.spec.cpu * run.units))), str(len(run.places))
+    spans = "SLURM_NNODES" in job.spec.env
+    each = [
+        here if node in is_here else node for node, units in run.places for _ in range(units if spans else 1)
+    ]
+    names, count = ",".join(each), str(len(each))
+    cores = str(max(1, math.floor(job.spec.cpu * (1 if spans else run.units))))
     known = {
         "JOB_ID": number,
         "JOBID": number,

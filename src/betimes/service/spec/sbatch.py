@@ -12,7 +12,7 @@ import re
 import shlex
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,8 +95,15 @@ RUN = (
     'script="$BETIMES_RUN_DIR/slurm_script" && cat >"$script" && chmod 700 "$script" && exec "$script" "$@" </dev/null',
 )
 """A script is the input of its job, and a file of each run: as with Slurm, later changes to it do not matter."""
-RUN_BYTES = (*RUN[:2], RUN[2].replace('cat >"$script"', 'base64 -d >"$script"'))
-"""The same of a script that is no text in UTF-8: its interpreter gets the bytes."""
+_JOIN = '[ "$RANK" = 0 ] || exec srun --helper; srun --helper'
+RUN_NODES = (
+    *RUN[:2],
+    RUN[2].replace("exec ", f'{{ [ "${{WORLD_SIZE:-1}}" = 1 ] || {{ {_JOIN}; }}; }} </dev/null && exec ', 1),
+)
+"""The same of a script of several nodes: on the first machine it begins once a helper has come on every other one."""
+_TO_BYTES = ('cat >"$script"', 'base64 -d >"$script"')
+RUN_BYTES, RUN_BYTES_NODES = ((*each[:2], each[2].replace(*_TO_BYTES)) for each in (RUN, RUN_NODES))
+"""The same of scripts that are no text in UTF-8: their interpreter gets the bytes."""
 
 _KNOWN = frozenset(
     {*SHORT.values(), *SWITCHES, *MAY_HAVE_VALUE, *LABELS, *HARMLESS, *NOTED, "cpus-per-gpu", "export", "gpus-per-node",
@@ -205,14 +212,15 @@ def read_script(
     """
     lines, notes = _script_lines(text, path)
     given = [*lines, *options]
-    reader = _Reader(path, given, environ, workdir or str(Path.cwd()))
+    reader = _Reader(path, given, environ, workdir or str(Path.cwd()), is_script=True)
     fields, more = reader.fields()
     title = name or path.rsplit("/", 1)[-1]
     named = {each.name: each.value for each in reader.given.values()}
     path_there = fields["env"].get("PATH", "")  # empty: --export leaves it out
-    if re.search(r"^\s*srun\b", text, re.MULTILINE) and not _has_our_srun(path_there):
+    spans = reader.nodes > 1
+    if (spans or re.search(r"^\s*srun\b", text, re.MULTILINE)) and not _has_our_srun(path_there):
         more.append(
-            f"{path}: it calls srun, "
+            f"{path}: it {'has several nodes, and needs' if spans else 'calls'} srun, "
             + (
                 "and that of Betimes is not first in your PATH; `betimes slurm commands DIR` puts it into a folder"
                 if path_there
@@ -221,13 +229,13 @@ def read_script(
         )
     fields.setdefault("name", title)
     shell = "bash" if "bash" in text.partition("\n")[0] else RUN[0]  # others lose functions such as `module`
-    run, script = RUN, text
+    run, script = RUN_NODES if spans else RUN, text
     if not text.isascii() and (data := text.encode("utf-8", "surrogateescape")) != text.encode(
         "utf-8", "replace"
     ):
         from base64 import encodebytes  # for few scripts only
 
-        run, script = RUN_BYTES, encodebytes(data).decode("ascii")
+        run, script = RUN_BYTES_NODES if spans else RUN_BYTES, encodebytes(data).decode("ascii")
     command = [shell, *run[1:], title, *arguments]
     return Batch({**fields, "command": command, "stdin": script}, [*notes, *more], named)
 
@@ -253,7 +261,8 @@ def script_text(data: bytes) -> str:
 
 def script_of(command: Sequence[str]) -> Sequence[str] | None:
     """The script that a job's command starts, and its arguments; null: it starts none."""
-    is_script = tuple(command[1 : len(RUN)]) in (RUN[1:], RUN_BYTES[1:])
+    starts = [each[1:] for each in (RUN, RUN_BYTES, RUN_NODES, RUN_BYTES_NODES)]
+    is_script = tuple(command[1 : len(RUN)]) in starts
     return command[len(RUN) :] if is_script else None
 
 
@@ -318,6 +327,18 @@ def from_environment(
             continue
         given.append(Given(name, value, None, variable))
     return given
+
+
+def evenly(tasks: int, nodes: int) -> list[int]:
+    """How many tasks each node gets, of the first ones one more where that does not come out even."""
+    each, more = divmod(tasks, nodes)
+    return [each + (number < more) for number in range(nodes)]
+
+
+def tasks_per_node(counts: Iterable[int]) -> str:
+    """Numbers of tasks as SLURM_TASKS_PER_NODE has them: `8(x2),7`."""
+    runs = [(count, len(list(same))) for count, same in groupby(counts)]
+    return ",".join(f"{count}(x{times})" if times > 1 else str(count) for count, times in runs)
 
 
 def parse_time(text: str) -> float | None:
@@ -437,9 +458,22 @@ def _error(text: str, path: str, line: int | None) -> InputError:
 class _Reader:
     """Makes fields of options; of several with one name the last counts."""
 
-    def __init__(self, path: str, given: Iterable[Given], environ: Mapping[str, str], workdir: str) -> None:
-        self.path, self.environ, self.workdir = path, environ, workdir
+    def __init__(
+        self,
+        path: str,
+        given: Iterable[Given],
+        environ: Mapping[str, str],
+        workdir: str,
+        *,
+        is_script: bool = False,
+    ) -> None:
+        self.path, self.environ, self.workdir, self.is_script = path, environ, workdir, is_script
         self.given = {each.name: each for each in given}
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes are asked for. Raises JobFileError or InputError for what is no number."""
+        return self._count("nodes") or 1
 
     def fields(self) -> tuple[dict[str, Any], list[str]]:
         """The fields, and notes. Raises JobFileError or InputError."""
@@ -554,16 +588,14 @@ class _Reader:
         return os.path.normpath(Path(self.workdir, given.value if given else ""))
 
     def _resources(self) -> dict[str, Any]:
-        """Demand of the one unit that a script runs on: all its tasks on one machine."""
-        nodes = self._count("nodes") or 1
-        if nodes > 1:
+        """Demand of a node, which is a unit of the job: of the tasks there, all on one machine."""
+        nodes = self.nodes
+        if nodes > 1 and not self.is_script:
             raise self._fail(
                 "nodes",
-                f"{nodes} machines cannot be kept: a script and its tasks run on one; write --nodes=1 and ask for the "
-                f"cores there, or, with a Ray cluster, `betimes submit --units {nodes} -- PROGRAM`, which is started "
-                "on each machine that it gets",
+                f"{nodes} machines are for a script alone; write --nodes=1, or sbatch a script that calls srun",
             )
-        tasks, (gpus, kind) = self._tasks() or 1, self._gpus()
+        tasks, (gpus, kind) = -(-(self._tasks() or nodes) // nodes), self._gpus()
         cpus = self._count("cpus-per-task") or 1
         per_gpu = self._count("cpus-per-gpu")
         cpu = per_gpu * gpus if per_gpu and gpus else tasks * cpus
@@ -581,26 +613,33 @@ class _Reader:
             **({"gpu": float(gpus)} if gpus else {}),
             **({"memory_gib": memory} if memory else {}),
             **({"require": require} if require else {}),
+            **({"min_units": nodes, "max_units": nodes, "units_per_task": "spread"} if nodes > 1 else {}),
         }
 
     def _tasks(self) -> int | None:
         """The number of tasks that are asked for; null: as many as there are nodes."""
         stated, per_gpu = self._stated_tasks(), self._count("ntasks-per-gpu")
-        return stated if stated or not per_gpu else per_gpu * self._gpus()[0] or None
+        return stated if stated or not per_gpu else per_gpu * self._gpus()[0] * self.nodes or None
 
     def _stated_tasks(self) -> int | None:
-        return self._count("ntasks") or self._count("ntasks-per-node")
+        per_node = self._count("ntasks-per-node")
+        return self._count("ntasks") or (per_node and per_node * self.nodes)
 
     def _gpus(self) -> tuple[int, str | None]:
-        """The number of GPUs, and their kind, if given."""
-        tasks, per_gpu = self._stated_tasks(), self._count("ntasks-per-gpu")
-        for name, times in (("gpus", 1), ("gpus-per-node", 1), ("gpus-per-task", tasks or 1)):
+        """The number of GPUs of a node, and their kind, if given."""
+        tasks, per_gpu, nodes = self._stated_tasks(), self._count("ntasks-per-gpu"), self.nodes
+        for name, times in (("gpus", 1), ("gpus-per-node", nodes), ("gpus-per-task", tasks or nodes)):
             found = self._read(name, gpu_number)
             if found is not None:
-                return found[0] * times, found[1]
+                total = found[0] * times
+                if total % nodes:
+                    raise self._fail(
+                        name, f"{total} GPUs are no multiple of {nodes} nodes; write --gpus-per-node"
+                    )
+                return total // nodes, found[1]
         found = self._read("gres", gres)
         if found is None and tasks and per_gpu:
-            return -(-tasks // per_gpu), None
+            return -(-tasks // (per_gpu * nodes)), None
         return found if found is not None else (0, None)
 
     def _licences(self) -> dict[str, Any]:
@@ -708,14 +747,15 @@ class _Reader:
             "SUBMIT_DIR": self.workdir,
             "SUBMIT_HOST": socket.gethostname(),
             "CLUSTER_NAME": "betimes",
+            "NNODES": self.nodes if self.nodes > 1 else None,  # for `launches`, where the nodes are known
             "NTASKS": tasks,
             "NPROCS": tasks,
             "NTASKS_PER_NODE": self._count("ntasks-per-node"),
             "CPUS_PER_TASK": self._count("cpus-per-task"),
-            "GPUS": int(fields.get("gpu", 0)) or None,
+            "GPUS": int(fields.get("gpu", 0)) * self.nodes or None,
             "MEM_PER_NODE": _mib(self._read("mem", parse_memory)),
             "MEM_PER_CPU": _mib(self._read("mem-per-cpu", parse_memory)),
-            "TASKS_PER_NODE": tasks or 1,
+            "TASKS_PER_NODE": tasks_per_node(evenly(tasks or self.nodes, self.nodes)),
             "JOB_PARTITION": self._read("partition", str) or "betimes",
             "JOB_ACCOUNT": self._read("account", str),
             "JOB_QOS": self._read("qos", str),

@@ -265,8 +265,11 @@ def members(launch: Launch, address_of: Callable[[str], str]) -> dict[str, Launc
         "BETIMES_NODES": ",".join(addresses),
         "BETIMES_NODE_UNITS": ",".join(map(str, units.values())),
     }
+    spans = launch.env.get("SLURM_NNODES") == str(sum(units.values()))  # each unit is a node of the script
     if "SLURM_JOB_NODELIST" in launch.env:  # scripts take the first for the address at which processes meet
-        shared |= dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), ",".join(addresses))
+        each = [address for address, held in zip(addresses, units.values(), strict=True) for _ in range(held)]
+        names = ",".join(each if spans else addresses)
+        shared |= dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), names)
     unit = launch.gpu, launch.cpu, launch.memory_gib
     needed = {node: launch.unit_on.get(node, unit) for node in units}
     return {
@@ -279,17 +282,20 @@ def members(launch: Launch, address_of: Callable[[str], str]) -> dict[str, Launc
             units=held,
             places=(Place(node, held),),
             folder=folder_of(launch.folder, rank, len(units)),
-            output=_file_of(launch.output, rank),
-            error=_file_of(launch.error, rank),
+            output=_file_of(launch.output, rank, spans),
+            error=_file_of(launch.error, rank, spans),
             control=launch.control if len(units) == 1 else f"{launch.control}-{rank}",
         )
         for rank, (node, held) in enumerate(units.items())
     }
 
 
-def _file_of(path: str | None, rank: int) -> str | None:
-    """The output file of a rank: the job's own for the first node, so that none is written by two."""
-    return path if path is None or rank == 0 else f"{path}.{rank}"
+def _file_of(path: str | None, rank: int, is_one: bool) -> str | None:
+    """The output file of a rank: the job's own for the first node, so that none is written by two.
+
+    is_one: all that the job writes comes there.
+    """
+    return path if path is None or rank == 0 else None if is_one else f"{path}.{rank}"
 
 
 def folder_of(folder: str, rank: int, size: int) -> str:

@@ -75,7 +75,8 @@ def become_command(
 
 def _of_slurm_process(variables: dict[str, str], limit_s: float | None) -> dict[str, str]:
     """Variables of a Slurm batch script about its process; without a limit its end is a year away, as with Slurm."""
-    nodes, start_s = variables["SLURM_JOB_NODELIST"].split(","), int(time.time())
+    names = variables.get("BETIMES_NODES", variables["SLURM_JOB_NODELIST"])
+    nodes, start_s = names.split(","), int(time.time())
     return {
         "SLURMD_NODENAME": nodes[int(variables.get("RANK", "0"))],
         "SLURM_JOB_UID": str(os.getuid()),
