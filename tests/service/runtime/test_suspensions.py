@@ -108,11 +108,12 @@ def test_what_cannot_be_suspended_or_resumed_is_refused() -> None:
 
 def test_a_job_stays_suspended_when_the_service_starts_again(tmp_path: Path) -> None:
     options = ServiceConfig(state=tmp_path / "state", kernels=before_listening())
-    count = "for i in $(seq 20); do echo $i; sleep 0.05; done"
+    may_end = tmp_path / "may-end"
+    waits = f"until [ -e '{may_end}' ]; do sleep 0.05; done"
 
     async def first() -> None:
         async with running(options) as service, AsyncClient(service.url, service.token) as client:
-            job = await client.submit(command=["sh", "-c", count], estimate_s=600.0, time_limit_s=600.0)
+            job = await client.submit(command=["sh", "-c", waits], estimate_s=600.0, time_limit_s=600.0)
             async with asyncio.timeout(PATIENCE_S):
                 while (await client.job(job.job_id)).job.started_at is None:
                     await asyncio.sleep(0.02)
@@ -120,7 +121,8 @@ def test_a_job_stays_suspended_when_the_service_starts_again(tmp_path: Path) -> 
 
     async def again() -> None:
         async with running(options) as service, AsyncClient(service.url, service.token) as client:
-            await asyncio.sleep(1.5)  # longer than it takes
+            may_end.touch()
+            await asyncio.sleep(1.5)  # longer than it would take to end
             job = (await client.job(1)).job
             assert (job.status, job.reason and job.reason.code) == ("running", "suspended")
             assert job.promised_finish_at is None
