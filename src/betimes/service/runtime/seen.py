@@ -111,7 +111,10 @@ class Seen:
         return await self.backend.accuracy(since_s, until_s, by, listed, self.only)
 
     async def usage(
-        self, since_s: float | None, until_s: float, by: Literal["user", "name", "label", "account"] | None
+        self,
+        since_s: float | None,
+        until_s: float,
+        by: Literal["user", "group", "name", "label", "account"] | None,
     ) -> UsageView:
         """The use by the jobs that are shown in a period. Raises Refused."""
         return await self.backend.usage(since_s, until_s, by, self.only)
