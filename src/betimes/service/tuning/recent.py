@@ -89,8 +89,9 @@ def recent(
     """
     seen = _seen(store, most, since_at)
     if len(seen) < 2:
+        when = "so far" if since_at == -math.inf else "in that time"
         raise Conflict(
-            f"{'no job has' if not seen else 'only one job has'} been submitted so far, and this needs at least two; "
+            f"{'no job has' if not seen else 'only one job has'} been submitted {when}, and this needs at least two; "
             "submit some and ask again"
         )
     work_s: list[float] = []
