@@ -32,7 +32,13 @@ def served(
 ) -> Served:
     submissions = list(zip(submit_s.tolist(), specs, strict=True))
     return serve_trace(
-        jobs, CLUSTER, policy, tmp_path, submissions=submissions, promise_every=10, shares=shares
+        jobs,
+        CLUSTER,
+        policy,
+        tmp_path,
+        submissions=submissions,
+        promise_every=1 if "pred_err" in policy else 10,
+        shares=shares,
     )
 
 
@@ -63,7 +69,13 @@ def test_the_first_selection_is_the_twins_and_the_chosen_planner_plans(
 
 
 @pytest.mark.parametrize(
-    ("objective", "shares"), [("cost:0.1", None), ("utility", None), ("cost:0.1", SHARES)]
+    ("objective", "shares"),
+    [
+        ("cost:0.1", None),
+        ("utility", None),
+        ("cost:0.1", SHARES),
+        ("pred_err:avg,rules=paper", None),  # of the jobs that wait or run alone, as live
+    ],
 )
 def test_all_selections_are_the_twins_with_the_same_past(
     objective: str, shares: FairUsers | None, tmp_path: Path
@@ -77,7 +89,9 @@ def test_all_selections_are_the_twins_with_the_same_past(
     policy = (
         f"portfolio:members=eva/t=1+no-packing+stratus,tick=300,period=3,objective={objective},shadow=true"
     )
-    found = simulate_nodes(jobs, policy, cluster=CLUSTER, sizes="estimate", users=shares).selections
+    found = simulate_nodes(
+        jobs, policy, cluster=CLUSTER, sizes="estimate", users=shares, predict="pred_err" in objective
+    ).selections
     assert found is not None
     selected = told(served(policy, specs, submit_s, jobs, tmp_path, shares), "selected")
     assert [event.data["from_at"] for event in selected] == found.at_s[found.chosen].tolist()

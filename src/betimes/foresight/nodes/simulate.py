@@ -93,7 +93,7 @@ def simulate_nodes(
     if learning is not None and options.interval is not None:
         result = learning.with_intervals(result, run.kept)
     if portfolio is not None and portfolio.is_shadow:
-        plain = replace(options, predict=False, timeline=False)
+        plain = replace(options, predict=portfolio.predicts, timeline=False)
         decided = simulate_nodes(workload, in_force(chosen), plain)
         warn(saved_in_force(result, decided))
     return result

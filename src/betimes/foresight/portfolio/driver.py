@@ -73,6 +73,11 @@ class Settings:
     expects_more: bool = False
     stretches: int = STRETCHES
 
+    @property
+    def predicts(self) -> bool:
+        """Whether jobs must be promised a finish."""
+        return isinstance(self.objective, Objective) and self.objective.predicts
+
     @classmethod
     def of(cls, chosen: ChosenPolicy[NodesPolicy]) -> Settings:
         """From the parameters of a portfolio; raises PolicyError."""
@@ -380,6 +385,11 @@ class Portfolio:
         self._run, self._settings = run, settings
         aim = None
         if settings.objective is not None:
+            if settings.predicts and not run.options.predict:
+                raise PolicyError(
+                    f"policy portfolio, parameter objective: {settings.objective}: no job is promised anything in this "
+                    "simulation; add --predict, or choose another objective"
+                )
             aim = Aim(settings.objective, settings.published, float(run.jobs.submit_s[0]))
         self._selector = Selector(
             str(run.policy),
@@ -413,6 +423,11 @@ class Portfolio:
     def is_shadow(self) -> bool:
         """Whether its choices are only reported."""
         return self._settings.shadow
+
+    @property
+    def predicts(self) -> bool:
+        """Whether jobs must be promised a finish."""
+        return self._settings.predicts
 
     def start(self) -> None:
         """Let the run ask for a selection at its first tick with waiting jobs."""

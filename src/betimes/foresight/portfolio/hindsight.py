@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from betimes.core.nodes.columns import NodesState
 from betimes.foresight.portfolio.lookahead import Lookahead, PolicyFails, Simulated, Together
 from betimes.foresight.portfolio.utility import Utility
-from betimes.kernels import as_array
+from betimes.kernels import Floats, as_array
 from betimes.twin.nodes.event_loop import Trace
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.trace_loop import new_trace
@@ -47,6 +47,7 @@ class EmptyCluster:
     state: NodesState
     trace: Trace
     job_ids: Sequence[Any] = ()
+    promised_s: Floats = field(default_factory=lambda: np.zeros(0))
     believes: bool = False
 
 

@@ -183,6 +183,11 @@ class Simulated(Protocol):
         ...
 
     @property
+    def promised_s(self) -> Floats:
+        """(jobs,) the promised finish of each job; NaN: it has none."""
+        ...
+
+    @property
     def believes(self) -> bool:
         """Whether simulations use believed sizes instead of true ones."""
         ...

@@ -18,8 +18,8 @@ from betimes.policies.nodes.portfolio import UTILITY
 from betimes.units import S_PER_H
 
 COST = "cost"
-KNOWN = ("jct", "wait", "slowdown", "makespan")
-"""Metrics of a job that need no promise and no other jobs."""
+KNOWN = ("jct", "wait", "slowdown", "pred_err", "makespan")
+"""Metrics of a job that need no other jobs."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,14 @@ class Aim:
     alone: bool
     begin_s: float = 0.0
     _submit_s: Floats = field(default_factory=lambda: np.zeros(0))  # by row
+    _promised_s: Floats = field(default_factory=lambda: np.zeros(0))  # likewise
     _past: Floats = field(default_factory=lambda: np.zeros(0))
     _finished: int = 0
 
     def look(self, run: Simulated) -> None:
         """Take submitted and finished jobs into account; called before members are simulated."""
         arrivals = as_array(run.trace.arrivals)
-        self._submit_s = arrivals["submit_s"]
+        self._submit_s, self._promised_s = arrivals["submit_s"], run.promised_s
         if not self.alone and isinstance(self.objective, Objective):
             finished = int(run.trace.finished[0])
             outcomes = as_array(run.trace.outcomes)[self._finished : finished]
@@ -103,12 +104,19 @@ class Aim:
             wait_h = float(self._wait_s(outcomes, run_s).sum()) / S_PER_H
             return foreseen.used_usd + objective.wait_usd_per_h * wait_h
         values = np.concatenate([self._past, self._of_each(objective, outcomes, run_s)])
+        if objective.predicts and len(values) == 0:
+            return 0.0  # no job has a promise to keep
         if objective.metric == "makespan":
             return float(values.max())
         return objective.measured(values)
 
     def _of_each(self, objective: Objective, outcomes: NDArray[Any], run_s: Floats) -> Floats:
-        """The metric of each of these jobs."""
+        """The metric of each of these jobs; of promises, that of each job that has one."""
+        if objective.predicts:
+            rows = outcomes["row"]
+            promised_s = self._promised_s[rows]
+            errors = metrics.prediction_error(self._submit_s[rows], outcomes["finish_s"], promised_s)
+            return np.abs(errors[~np.isnan(promised_s)])
         jct_s = metrics.jct(self._submit_s[outcomes["row"]], outcomes["finish_s"])
         if objective.metric == "makespan":
             return outcomes["finish_s"] - self.begin_s

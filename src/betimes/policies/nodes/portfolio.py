@@ -67,7 +67,8 @@ UTILITY = "utility"
 OBJECTIVE = Parameter(
     "objective",
     "what is best: utility, cost, cost:0.5 where an hour that a job waits counts like 0.5 USD, or METRIC:MEASURE as in "
-    "jct:avg or slowdown:p95; METRIC is jct, wait, slowdown or makespan",
+    "jct:avg or slowdown:p95; METRIC is jct, wait, slowdown, makespan or pred_err, which is how far from their first "
+    "promises jobs are expected to end",
     UTILITY,
     is_text=True,
 )

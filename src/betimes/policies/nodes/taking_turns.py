@@ -99,6 +99,8 @@ def _others(part: str, sixty: Candidates, known: Mapping[str, NodesPolicy], tick
         except PolicyError as error:
             raise PolicyError(f"{WHERE}: {part}: {error}") from error
         values = dict(chosen.values)
+        if "waits" in values and "waits" not in chosen.given:
+            values["waits"] = ALONE["waits"][0]
         if chosen.policy.provision is not None and TICK_S.name not in chosen.given:
             values[TICK_S.name] = tick_s
         members.append(Member(source + (f"/{given}" if slash else ""), chosen.policy, values))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -27,9 +27,9 @@ NewState = Callable[..., NodesState]
 class SelectionSnapshot:
     """The state at an instant, which nothing else changes: any thread can simulate from it.
 
-    waits: the waiting jobs, and since when. job_ids: of all, by row. believes: run times are believed, not known.
-    empty: the cluster with nothing on it. job_rows: makes past jobs rows of a simulation. rounds: of each member,
-    where they plan.
+    waits: the waiting jobs, and since when. job_ids, promised_s: of all, by row. believes: run times are believed, not
+    known. empty: the cluster with nothing on it. job_rows: makes past jobs rows of a simulation. rounds: of each
+    member, where they plan.
     """
 
     at_s: float
@@ -39,6 +39,7 @@ class SelectionSnapshot:
     job_rows: JobRows
     rounds: Sequence[PlannerRounds] = ()
     job_ids: Sequence[int] = ()
+    promised_s: Floats = field(default_factory=lambda: np.zeros(0))
     waits: Sequence[tuple[int, float]] = ()
     believes: bool = True
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from betimes.cluster.billing import Prices, lease_usd
 from betimes.core import planning
+from betimes.kernels import Floats
 from betimes.service.engines.messages import (
     Bind,
     Decisions,
@@ -196,6 +199,16 @@ class MemberSelection(Part):
         """The member that decides; null: none has been chosen yet, and the first does."""
         return self._state.ledger.member
 
+    def _promised_s(self, numbers: Sequence[int]) -> Floats:
+        """The first promise to each job, s; NaN: it has none."""
+        ledger = self._state.ledger
+        jobs = (ledger.jobs.get(number) for number in numbers)
+        at = [
+            math.nan if job is None or job.promised_finish_at is None else job.promised_finish_at
+            for job in jobs
+        ]
+        return np.array(at) - ledger.epoch_at
+
     def after_decision(self) -> None:
         """Ask for a selection if one is due and the one before is finished."""
         snapshot, policy = self._engine.take_selection(), self._state.ledger.policy
@@ -204,6 +217,7 @@ class MemberSelection(Part):
         if self._pending_since_s is None:
             self._pending_since_s, self._is_late = snapshot.at_s, False
             epoch_at = self._state.ledger.epoch_at
+            snapshot = replace(snapshot, promised_s=self._promised_s(snapshot.job_ids))
             asked = SelectMember(policy, snapshot, self._record(), epoch_at)
             self._state.effects.append(asked)
         elif not self._is_late:

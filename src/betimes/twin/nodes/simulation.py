@@ -268,6 +268,11 @@ class NodesSimulation:
         return self.jobs.job_id
 
     @property
+    def promised_s(self) -> Floats:
+        """The promised finish of each job so far, by row; NaN: it has none."""
+        return self.predicted
+
+    @property
     def believes(self) -> bool:
         """Whether believed sizes are not the true ones."""
         return self.sizes.kind != "true"
