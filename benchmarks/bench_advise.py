@@ -1,7 +1,7 @@
 """Advice on the last seven days of real logs: seconds for each policy, and how many times the one in force alone.
 
 `betimes advise` simulates every policy that fits, with the promises of 1,000 jobs and their intervals. Seconds are CPU
-time of one process. Of a policy, the time is that of its simulation; that of the advice is all of them and the choice.
+time of one process; those of the slowest policy are by the clock, as its share of the time is.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def main() -> None:
     folder = traces_at(given.data, *logs)
     if folder is None:
         return
-    table = Table("log", "jobs", "policies", "left out", "advice s", f"{IN_FORCE} s", "ratio", "slowest", "s")
+    table = Table(
+        "log", "jobs", "policies", "left out", "advice s", f"{IN_FORCE} s", "ratio", "slowest", "clock s"
+    )
     for log in logs:
         period = Period.last(read_trace(folder / log), WEEK_S)
         options = SimulationOptions(units=period.workload.machine_units)
