@@ -92,6 +92,7 @@ client: $(DEVELOPMENT) ## make the synchronous Python client from the asynchrono
 format: $(DEVELOPMENT) ## put the style in order
 	@$(VENV)/bin/python -m ruff check --fix-only --quiet .
 	@$(VENV)/bin/python -m ruff format .
+	@$(VENV)/bin/python -m tools.wrap_markdown $$(git ls-files '*.md')
 
 lock: ## bring requirements.lock to the newest versions that pyproject.toml allows
 	$(NEW_ENOUGH)

@@ -35,6 +35,7 @@ from betimes.workload.readers.registry import FAMILIES, FORMATS
 from betimes.workload.speedup_formulas import FORMULAS
 from tools import pictures, reference_clusters, reference_live, reference_python
 from tools.job_fields import SPELT, meaning
+from tools.wrap_markdown import wrapped
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
@@ -71,7 +72,7 @@ def pages() -> dict[str, str]:
     texts = {name: page() for name, page in PAGES.items()}
     for name, page in (reference_clusters.PAGES | reference_live.PAGES | reference_python.PAGES).items():
         texts[name] = page(_table)
-    return {name: f"{NOTICE}\n\n{text.strip()}\n" for name, text in texts.items()}
+    return {name: wrapped(f"{NOTICE}\n\n{text.strip()}\n") for name, text in texts.items()}
 
 
 def policies_page() -> str:

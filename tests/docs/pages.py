@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(
-    r"(?:Save this as `(?P<file>[^`]+)`[^`]*)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$", re.S | re.M
+    r"(?:Save\s+this\s+as\s+`(?P<file>[^`]+)`[^`]*)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$", re.S | re.M
 )
 # Verbs that are, or need, a service.
 LIVE = ("up", "demo", "submit", "quote", "jobs", "job", "logs", "wait", "nodes", "events", "policy")
