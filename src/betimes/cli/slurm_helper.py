@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from betimes.cli.live.following import Left
-from betimes.cli.slurm_srun import (
+from betimes.cli.slurm_step import (
     BY_SIGNAL,
     FOLDER,
     MACHINES,
@@ -51,9 +51,8 @@ from betimes.printing import report
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    News = tuple[
-        int | None, int | None
-    ]  # a machine and its exit code, null: it is lost; or a signal that came
+    # A machine and its exit code, null: it is lost; or a signal that came.
+    News = tuple[int | None, int | None]
 
 MEET_S = 300.0  # for the helpers of all machines to come
 AGAIN_S = 0.5

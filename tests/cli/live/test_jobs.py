@@ -315,7 +315,7 @@ def test_what_would_help_a_job_that_waits(betimes: Call, tell: Tell) -> None:
     ]
     tell(helps=HelpsView(made_at=NOW, helps=helps, not_tried=["renting one c4"]))
     statuses = {41: Status.QUEUED, 42: Status.RUNNING, 43: Status.QUEUED}
-    tell(job=lambda number: brief(job(number, status=statuses[number])))
+    tell(job=lambda number, **_: brief(job(number, status=statuses[number])))
     out = betimes("job", "41").out
     assert "What would help\none more node of type big: done 60 min earlier\n" in out
     assert "cancelling job 7: done instead of never\nnot tried: renting one c4\n" in out

@@ -175,7 +175,7 @@ def test_jobs_are_named_by_ranges_and_names(betimes: Call, live: Background) -> 
 def test_waiting_for_several(betimes: Call, tell: Tell) -> None:
     done = {"status": Status.FINISHED, "finished_at": NOW - 60.0}
     known = {41: job(41, **done, promised_finish_at=NOW - 60.5), 42: job(42, **done)}
-    tell(job=lambda number: story(known[number]))
+    tell(job=lambda number, **_: story(known[number]))
     said = betimes("wait", "41-42")
     assert (said.code, said.err) == (0, "")
     assert said.out == (

@@ -16,7 +16,7 @@ def test_what_was_used(betimes: Call, tell: Tell) -> None:
         ["(boot,", "idle,", "rest", "of", "a", "paid", "step)", "$1.60", "$1.60"],
         ["all", "120", "310.5", "1,242.0", "310.5", "$187.90", "9", "min", "$14.00"],
     ]
-    assert tell.asked == [("usage", 604_800.0, 0.0, "user")]
+    assert tell.asked == [("usage", 604_800.0, 0.0, "user", None)]
     tell(usage=USAGE.model_copy(update={"by": None, "groups": []}))
     assert betimes("usage", "--csv").out == (
         "group,jobs,unit_h,core_h,gpu_h,cost_usd,mean_wait_s,rented_usd\nall,120,310.5,1242.0,310.5,187.9,540.0,14.0\n"
