@@ -25,7 +25,10 @@ SECTIONS = {
         ("attach", "status", "hold", "release", "requeue", "suspend", "resume", "rerun"),
     ),
     "Look": (("what-if", "accuracy", "usage", "events"), ("efficiency",)),
-    "Operate": (("nodes", "users", "policy", "fleet", "service", "doctor"), ("maintenance", "queues", "slurm")),
+    "Operate": (
+        ("nodes", "users", "policy", "fleet", "service", "doctor"),
+        ("maintenance", "queues", "slurm"),
+    ),
     "Simulate": (SIMULATE, ()),
 }
 """The verbs as `betimes --help` lists them: those of daily use with what they do, and others by name."""
