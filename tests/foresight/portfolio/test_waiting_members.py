@@ -218,7 +218,10 @@ def test_selections_leave_the_run_as_it_is_and_sound(seed: int, members: str, ob
 @pytest.mark.parametrize(
     ("members", "said"),
     [
-        ("ajw+sww", r"sww has waits=oracle, which foresees waits under this member, .* write /waits=none"),
+        (
+            "ajw+sww/waits=oracle",
+            r"sww/waits=oracle has waits=oracle, which foresees waits under this member, .* write /waits=none",
+        ),
         ("ajw+ajw-t/requeue=tail", "write /requeue=arrival"),
         ("ajw+njw/spot=true", "write /spot=false"),
         ("njw+oda", "oda rents machines, and njw knows the cluster's own only"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -61,11 +62,24 @@ def proxied(tmp_path: Path, no_fits: None) -> Iterator[Client]:
             try:
                 with pytest.MonkeyPatch.context() as patch:
                     patch.setenv("BETIMES_CA", str(certificate))
+                    _wait_for(port)
                     with Client(f"https://localhost:{port}/betimes", behind.token) as client:
                         yield client
             finally:
                 nginx.terminate()
     behind.close()
+
+
+def _wait_for(port: int) -> None:
+    """Return once something listens at a port of this machine."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            with socket.create_connection(("localhost", port)):
+                return
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline, f"nothing listens at {port}"
+            time.sleep(0.02)
 
 
 def test_requests_and_streams_pass_through(proxied: Client) -> None:

@@ -62,7 +62,9 @@ FIELDS: dict[str, dict[str, Any]] = {
     "labels": {"labels": {"project": "x"}},
     "resources": {"resources": {"licence": 1}},
     "require": {"require": {"zone": "b"}},
+    "queue": {"queue": "short", "estimate_s": None},
 }
+QUEUE = {"name": "short", "default_time": "15m"}
 ELSEWHERE = {"upload"}  # a quote sends no directory
 ALL_OF_IT = (
     "policy", "start_at", "finish_at", "finish_low_at", "finish_median_at", "finish_high_at", "start_low_at",
@@ -86,7 +88,7 @@ def service(request: pytest.FixtureRequest) -> Iterator[InMemoryService]:
     )
     is_pool = request.param == "pool"
     cluster, policy = (Cluster.pool(4), "fifo") if is_pool else (machines, "nodes:easy")
-    with InMemoryService(cluster, policy=policy, resources={"licence": 1}) as found:
+    with InMemoryService(cluster, policy=policy, resources={"licence": 1}, queues=[QUEUE]) as found:
         for _ in range(LEAST + 2):
             found.submit(command=["x"], workdir="/", estimate_s=100.0, work_s=30.0)
             found.finish()
