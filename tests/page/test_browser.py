@@ -123,7 +123,7 @@ def test_a_job_is_seen_to_come_run_and_end_without_a_reload(chrome: Chrome, hous
         go = house.state / "go"
         command = ["sh", "-c", f"echo begun; while [ ! -e {go} ]; do sleep 0.1; done; echo over"]
         number = client.submit(command=command, name=HOSTILE, estimate_s=2.0).job_id
-        until(lambda: "runs" in text(chrome, f"#row-{number}"))
+        until(lambda: "running" in text(chrome, f"#row-{number}"))
         assert HOSTILE in text(chrome, f"#row-{number}")
         promised_at = client.job(number).job.promised_finish_at
         assert promised_at is not None
@@ -175,7 +175,7 @@ def test_a_job_is_submitted_with_its_quote_and_cancelled(chrome: Chrome, house: 
         chrome.find_element("css selector", "input[name=estimate]").send_keys("10m")
         until(lambda: "10 min" in text(chrome, "#quote"))
         chrome.find_element("css selector", "#job button").click()
-        until(lambda: "job/1" in chrome.current_url and "runs" in text(chrome, ".lead"))
+        until(lambda: "job/1" in chrome.current_url and "running" in text(chrome, ".lead"))
         mark(chrome)
         chrome.find_element("css selector", "button[value=cancel]").click()
         until(lambda: chrome.switch_to.alert).accept()

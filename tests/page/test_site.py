@@ -317,8 +317,8 @@ def test_the_queue_is_sorted_searched_and_grouped_by_its_address(on_pages: OnPag
         assert 'value="name:' not in grouped  # a name is opened, and its jobs are chosen one by one
         assert 'href="?name=beta"' in grouped
         counts = " ".join(_text(await pages.at("/queue?search=beta")).split())
-        assert "▶ runs: 1 unit, 1 core" in counts
-        assert "◌ waits: 1 unit, 0.5 cores" in counts
+        assert "▶ running: 1 unit, 1 core" in counts
+        assert "◌ queued: 1 unit, 0.5 cores" in counts
         for query, said in (("sort=moon", "sort: expected"), ("group=moon", "group: expected")):
             refused = await pages.at(f"/queue?{query}")
             assert refused.status_code == 422

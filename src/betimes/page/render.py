@@ -1,4 +1,4 @@
-"""Templates, and how values look in them: instants for the browser's zone, states as icon, word and colour."""
+"""Templates, and how values look in them: instants for the browser's zone, a status as icon, word and colour."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 _INSTANT = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z")
 _REPLAYED_S = 1e8  # instants before 1973 are those of a replayed trace, which counts from 0
 
-STATES = {
-    "running": ("▶", "runs"),
-    "stopping": ("■", "stopping"),
-    "queued": ("◌", "waits"),
-    "blocked": ("⊟", "waits for others"),
-    "held": ("Ⅱ", "held"),
-    "finished": ("✓", "finished"),
-    "failed": ("✗", "failed"),
-    "cancelled": ("⊘", "cancelled"),
-    "up": ("✓", "up"),
-    "booting": ("◌", "booting"),
-    "draining": ("◐", "draining"),
-    "drained": ("Ⅱ", "drained"),
-    "lost": ("✗", "lost"),
-    "gone": ("⊘", "gone"),
+ICONS = {
+    "running": "▶",
+    "stopping": "■",
+    "queued": "◌",
+    "blocked": "⊟",
+    "held": "Ⅱ",
+    "finished": "✓",
+    "failed": "✗",
+    "cancelled": "⊘",
+    "up": "✓",
+    "booting": "◌",
+    "draining": "◐",
+    "drained": "Ⅱ",
+    "lost": "✗",
+    "gone": "⊘",
 }
-"""Icon and word of a state; its colour is that of its class in the stylesheet."""
+"""Of the status of a job or node; its colour is that of its class in the stylesheet."""
 
 
 def when(at: float | None, alone: bool = False) -> Markup:
@@ -77,10 +77,9 @@ def _instant(utc: str) -> str:
 
 
 def state(status: str) -> Markup:
-    """A state as icon, word and colour."""
-    icon, word = STATES.get(status, ("?", status))
+    """A status as icon, word and colour."""
     return Markup('<span class="state {}"><span aria-hidden="true">{}</span> {}</span>').format(
-        status, icon, word
+        status, ICONS.get(status, "?"), status
     )
 
 
@@ -124,7 +123,7 @@ def _environment() -> Environment:
         "gib": gib,
     }
     made.filters |= {"amount": amount, "number": job_number}
-    made.globals |= {"query": query, "version": __version__, "states": STATES}
+    made.globals |= {"query": query, "version": __version__}
     return made
 
 

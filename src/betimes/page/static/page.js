@@ -50,7 +50,7 @@ function showInstants(within) {
 }
 
 // Where there is no room for columns a row is a card, in which each cell stands behind the head of its column.
-const CLEAR = new Set([undefined, "", "User", "State", "Why", "Choose", "From its start to its end"]); // without its head, too
+const CLEAR = new Set([undefined, "", "User", "Status", "Why", "Choose", "From its start to its end"]); // without its head, too
 
 function labelCells(within) {
   for (const table of within.querySelectorAll("table.cards")) {
