@@ -31,7 +31,7 @@ def test_open_signs_in_once(
         assert url.startswith(f"{ready['url']}/enter?code=")
         assert browser.get(ready["url"]).status_code == 401
         assert "You are signed in" in browser.get(url).text
-        assert "<h1>Queue</h1>" in browser.get(ready["url"]).text
+        assert "<h1>Now</h1>" in browser.get(ready["url"]).text
         assert "was used already" in browser.get(url).text
     assert main(["open", *state]) == 1
     assert "no service runs" in capsys.readouterr().err
