@@ -28,6 +28,7 @@ RELATIONS = (
     "a unit of a pool needs the same on all machines",
     "does not choose nodes by their labels",
     "unknown policy",
+    "there is no queue",
     "is of a job in Slurm",
     # What was sent before, and when it is.
     "no directory with the SHA-256",
