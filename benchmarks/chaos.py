@@ -687,7 +687,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long faults happen (default 60)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of what happens, and when")
     parser.add_argument(
-        "--service", dest="state", type=Path, help="the state directory of an installation; by default a new one"
+        "--service",
+        dest="state",
+        type=Path,
+        help="the state directory of an installation; by default a new one",
     )
     parser.add_argument("--fill", action="store_true", help="with --service: its disk may be filled, too")
     parser.add_argument("--owners", metavar="USER,USER", default="", help="Unix users whose jobs they are")

@@ -93,6 +93,17 @@ def test_bad_nodes_are_refused(standing: Serving, field: str, value: object) -> 
     assert refused(standing, body, "/api/v1/nodes")["field"] == field
 
 
+def test_a_fault_of_a_curve_is_that_of_the_kind_that_was_given(standing: Serving) -> None:
+    table = {"command": ["x"], "curve": {"speedup": {"1": 1, "2": 3, "3": 2}}}
+    for path, body, place in (
+        ("/api/v1/what-if", {"submit": [{"command": ["x"]}, table]}, "submit[1]."),
+        ("/api/v1/quote", table, ""),
+    ):
+        error = standing.ask("POST", path, json=body).json()["error"]
+        assert error["field"] == f"{place}curve.speedup"
+        assert "3 units are slower than 2" in error["message"]
+
+
 def test_all_faults_are_listed_and_the_first_is_the_message(standing: Serving) -> None:
     error = refused(standing, {"command": ["true"], "cpu": -1, "gpu": -2})
     assert [fault["field"] for fault in error["details"]] == ["cpu", "gpu"]

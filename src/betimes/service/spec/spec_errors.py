@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from pydantic import ValidationError
@@ -30,12 +31,33 @@ def faults(error: ValidationError, known: Sequence[str] = ()) -> list[Fault]:
 
 def faults_of(found: Sequence[ErrorDetails], known: Sequence[str], what: str = "job") -> list[Fault]:
     """The same from pydantic's list: for a job, or another kind of request."""
-    as_table = [e for e in found if e["loc"][:2] == ("curve", "Curve")]
-    if as_table and all(e["type"] in ("model_type", "model_attributes_type") for e in as_table):
-        found = [e for e in found if e not in as_table]  # a text was given
-    elif as_table:
-        found = [e for e in found if e["loc"][:2] != ("curve", "str")]
+    branches = [_branch(e["loc"]) for e in found]
+    tables = {
+        branch.place
+        for e, branch in zip(found, branches, strict=True)
+        if branch is not None and branch.is_table and e["type"] not in ("model_type", "model_attributes_type")
+    }
+    found = [
+        e
+        for e, branch in zip(found, branches, strict=True)
+        if branch is None or branch.is_table == (branch.place in tables)
+    ]
     return [Fault(_field(e["loc"]), _text(e, known, what)) for e in found]
+
+
+class _Branch(NamedTuple):
+    """A curve in a document, which is a text or a table, and as which of them pydantic has read it."""
+
+    place: tuple[str | int, ...]
+    is_table: bool
+
+
+def _branch(loc: tuple[str | int, ...]) -> _Branch | None:
+    """The curve that a fault is in; null: it is in none."""
+    for at, (part, branch) in enumerate(pairwise(loc)):
+        if part == "curve" and branch in _BRANCHES:
+            return _Branch(loc[: at + 1], branch == "Curve")
+    return None
 
 
 def first_fault(error: ValidationError, known: Sequence[str] = (), what: str = "answer") -> str:
