@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given as drawn
-from hypothesis import strategies as st
 
 from betimes.errors import Refused
 from betimes.service.spec.groups import Group, parse_groups
 from betimes.service.spec.users import User
 from betimes.testing import InMemoryService
 from tests.service.serving import Serving
+from tests.service.spec.any_tables import any_tables
 
 PHYSICS = {"name": "physics", "users": ["ann", "bob"], "max_running_jobs": 2, "max_units": 3}
 
@@ -142,15 +142,7 @@ def test_a_table_that_cannot_be_is_named(tables: Any, said: str) -> None:
         parse_groups(tables)
 
 
-_ANY = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.just("1h"),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
-_KEYS = st.sampled_from([*(field.alias or name for name, field in Group.model_fields.items()), "x"])
-
-
-@drawn(st.lists(st.dictionaries(_KEYS, _ANY, max_size=5) | _ANY, max_size=3) | _ANY)
+@drawn(any_tables(Group))
 def test_any_tables_are_groups_or_refused(tables: Any) -> None:
     try:
         found = parse_groups(tables)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given as drawn
-from hypothesis import strategies as st
 
 from betimes.cluster import Cluster, NodeGroup
 from betimes.errors import Conflict, Refused
@@ -18,6 +17,7 @@ from betimes.service.spec.tables import MOST_TABLES
 from betimes.service.startup.config import ServiceConfig, read_settings
 from betimes.service.views.models import Submitted
 from betimes.testing import InMemoryService
+from tests.service.spec.any_tables import any_tables
 
 BATCH = {
     "name": "batch",
@@ -251,15 +251,7 @@ def test_a_table_that_cannot_be_is_named(tables: Any, said: str) -> None:
         parse_queues(tables)
 
 
-_ANY = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.just("1h"),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
-_KEYS = st.sampled_from([*(field.alias or name for name, field in Queue.model_fields.items()), "x"])
-
-
-@drawn(st.lists(st.dictionaries(_KEYS, _ANY, max_size=5) | _ANY, max_size=3) | _ANY)
+@drawn(any_tables(Queue))
 def test_any_tables_are_queues_or_refused(tables: Any) -> None:
     try:
         found = parse_queues(tables)

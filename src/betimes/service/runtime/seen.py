@@ -79,7 +79,7 @@ class Seen:
             return story
         if not self.shows(story.job.user):
             raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
-        told = {
+        narrowed = {
             "job": self.shown(story.job),
             "quotes": [self.shown(quote) for quote in story.quotes],
             "no_quote": _alone(story.no_quote),
@@ -87,7 +87,7 @@ class Seen:
             "preempted": [],
             "displaced": [],
         }
-        return story.model_copy(update=told)
+        return story.model_copy(update=narrowed)
 
     def shown(self, view: T) -> T:
         """A job or a promise, with no other job in its reason."""
