@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import betimes
@@ -222,7 +222,12 @@ def queues(draw: st.DrawFn) -> tuple[list[int], list[Job]]:
     return cores, jobs
 
 
+# A job of one core takes the node of which it leaves least, so that the two cores of another are there for the next.
+ROOM_TO_CHOOSE = ([2, 1, 1], [Job(1, 60.0, ends_s=101.0, nodes={1: 1}), Job(1, 1.0), Job(1, 1.0, cores=2)])
+
+
 @settings(max_examples=150)
+@example(ROOM_TO_CHOOSE, 0, 0, 0)
 @given(queues(), st.sampled_from([0, 1, 3]), st.sampled_from([0, 20]), st.sampled_from([0, 1, 10]))
 def test_it_is_the_plan_of_a_planner_that_looks_at_every_second(
     queue: tuple[list[int], list[Job]], depth: int, horizon: int, resolution: int

@@ -83,10 +83,16 @@ def tasks_that_fit(state: NodesState | NodesView, nodes: Records[Node], number: 
 @kernel
 def tasks_within(state: NodesState | NodesView, free: Free, number: int, need: Need) -> int:
     """The number of the job's tasks that fit into the free resources of a machine, if it takes any."""
+    return room_within(state, free, number, need, need.tasks)
+
+
+@kernel
+def room_within(state: NodesState | NodesView, free: Free, number: int, need: Need, most: int) -> int:
+    """The number of tasks like the job's, at most `most`, that fit into the free resources of a machine."""
     if need.demands == 0:
-        return how_many_within(free, need, need.tasks)
+        return how_many_within(free, need, most)
     demand = state.demands[need.demands + state.machines[number].family]
-    return how_many_within(free, demand, need.tasks)
+    return how_many_within(free, demand, most)
 
 
 @kernel

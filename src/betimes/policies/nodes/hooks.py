@@ -61,7 +61,7 @@ ORDER = Parameter(
 PLACEMENT = Parameter(
     "placement",
     "which of the nodes with room: the first, the fullest (by all resources, or by GPUs, then cores), the emptiest, or "
-    "the shortest row of them that suffices",
+    "the tightest row of them that suffices",
     "best",
     choices=tuple(RULES),
 )

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from betimes.core.nodes.columns import NodesView
-from betimes.core.nodes.demands import demand_on, tasks_within
+from betimes.core.nodes.demands import demand_on, room_within
 from betimes.core.placements import Node
 from betimes.kernels import Floats, Ints, Records, kernel
+
+# More tasks than any node has room for.
+MANY = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,11 @@ def worst_fit(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, s
 
 @kernel
 def tightest_row(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
-    """The shortest row of nodes with numbers one after another that has room for all tasks, from its begin on.
+    """The tightest row of nodes with numbers one after another, of those with room for all tasks, from its begin on.
 
-    If none has, all of the longest, and the same for what is left: as Slurm chooses nodes that are alike.
+    A row is as large as the number of such tasks that it has room for, be the job's fewer. If none has room for all,
+    the whole of the largest is taken, and the same for what is left: the tightest fit by CPUs of Slurm's `_eval_nodes`
+    (select/cons_tres), on nodes that are alike.
     """
     need, count = view.needs[slot], len(fitting)
     missing, turn = need.tasks, 0.0
@@ -86,7 +91,7 @@ def tightest_row(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints
             first, tasks = at, 0
             while at < count and (at == first or fitting[at] == fitting[at - 1] + 1):
                 if score[at] == math.inf:
-                    tasks += tasks_within(view, nodes[fitting[at]], fitting[at], need)
+                    tasks += room_within(view, nodes[fitting[at]], fitting[at], need, MANY)
                 at += 1
             if tasks > best_tasks < missing or missing <= tasks < best_tasks:
                 best, best_tasks = first, tasks
@@ -107,6 +112,10 @@ RULES: dict[str, Rule] = {
         Rule("best", "the node that has least left", best_fit),
         Rule("worst", "the node that has most left", worst_fit, spreads=True),
         Rule("best-cores", "the node that has fewest GPUs left, then fewest cores", best_fit_by_cores),
-        Rule("row", "the shortest row of nodes with room for all tasks, else the longest", tightest_row),
+        Rule(
+            "row",
+            "the row of nodes with least room, of those with room for all tasks, else most",
+            tightest_row,
+        ),
     )
 }
