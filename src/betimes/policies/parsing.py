@@ -71,6 +71,8 @@ def parsed(text: str, known: Mapping[str, AnyPolicy], kind: type[AnyPolicy]) -> 
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if key not in declared:
             takes = f"it takes {', '.join(declared)}" if declared else "it takes none"
+            if isinstance(policy, NodesPolicy) and policy.members is not None:
+                takes += "; those of a member follow it after slashes, as in easy/order=sjf/window=3"
             raise PolicyError(
                 f"policy {source} has no parameter {key!r}{did_you_mean(key, declared)}; {takes}"
             )

@@ -174,6 +174,15 @@ def test_members_that_wait_foresee_nothing_unless_it_is_asked_for() -> None:
     assert [member.values["waits"] for member in members] == ["none", "none"]
 
 
+def test_a_member_takes_several_parameters_and_fractions() -> None:
+    text = "portfolio:members=eva/t=19/20/period=60/only=full+no-packing,period=3"
+    chosen = parse_nodes_policy(text)
+    eva, no_packing = chosen.policy.in_turn(chosen.values)
+    assert [eva.values[name] for name in ("t", "period", "only")] == [0.95, 60.0, "full"]
+    assert no_packing.values["period"] == 300.0
+    assert chosen.values["period"] == 3.0
+
+
 @settings(max_examples=6, deadline=None)
 @given(st.integers(0, 1000), st.sampled_from(("fifo+conservative+easy", "fitgpp+rand+fifo")))
 def test_a_selection_never_changes_the_state_of_the_run(seed: int, members: str) -> None:
@@ -200,6 +209,10 @@ def test_a_selection_never_changes_the_state_of_the_run(seed: int, members: str)
         ("members=fifo+fifo", "fifo is named 2 times"),
         ("members=odb/fifo/first+odb", "odb and odb/fifo/first are the same policy"),
         ("members=fifo/x=2", "fifo has no parameter 'x'"),
+        ("members=fifo+easy/order=sjf,window=3", "those of a member follow it after slashes"),
+        ("members=wfq,heterogeneous=yes", "those of a member follow it after slashes"),
+        ("members=fifo+easy:order=sjf", "write easy/order=sjf"),
+        ("members=eva:period=60+no-packing", "write eva/period=60"),
         ("members=sjff", "did you mean 'sjf"),
         ("members=nowhere.py:newest", "there is no such file"),
         ("members=odb*+oda/tick=10", "oda/tick=10 has another tick than odb/fifo/first"),

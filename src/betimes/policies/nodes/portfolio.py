@@ -43,7 +43,7 @@ MOST_SIMULATED = 1e6
 MEMBERS = Parameter(
     "members",
     "which policies, joined by +: names or patterns, PROVISIONING/ORDER/PLACEMENT as in odb*, or any other policy with "
-    "its parameters as in easy/order=sjf",
+    "its parameters after slashes, as in easy/order=sjf/window=3",
     "*",
     is_text=True,
 )

@@ -6,6 +6,7 @@ FILE.py:NAME, with parameters after a slash: `easy/order=sjf`, `*jf/backfill=eas
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
@@ -68,6 +69,12 @@ def _others(part: str, sixty: Candidates, known: Mapping[str, NodesPolicy], tick
     """The policies beyond the 60 that one part of the text names."""
     file, colon, rest = part.partition(".py:")
     pattern, slash, given = (rest if colon else part).partition("/")
+    name, is_misspelt, parameter = pattern.partition(":")
+    if is_misspelt:
+        raise PolicyError(
+            f"{WHERE}: {part}: the parameters of a member follow slashes, as colons and commas are the portfolio's; "
+            f"write {name}/{parameter or 'order=sjf'}"
+        )
     if colon:
         sources = [f"{file}.py:{pattern}"]
     else:
@@ -93,7 +100,7 @@ def _others(part: str, sixty: Candidates, known: Mapping[str, NodesPolicy], tick
             raise PolicyError(f"{WHERE}: no policy is called {part!r}{hint}")
     members: list[Member] = []
     for source in sources:
-        parameters = given.replace("/", ",")
+        parameters = re.sub(r"/(?=\w+=)", ",", given)  # a slash before anything else is a fraction's
         try:
             chosen = parsed(source + (f":{parameters}" if slash else ""), known, NodesPolicy)
         except PolicyError as error:
