@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -154,6 +155,24 @@ def test_a_job_that_is_longer_than_a_lease_and_fits_no_owned_machine_is_refused(
                 await house.backend.quote(spec(60.0, cpu=4.0, **asked), "ann")
 
     play(tmp_path, policy, LIMITS, test)
+
+
+def test_a_job_without_an_estimate_is_refused_by_the_hour_that_is_assumed(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        said = (
+            r"it states no run time \(--estimate\), so that 60 min is assumed, and a rented machine takes jobs of at "
+            r"most 46 min \(--longest-lease\)"
+        )
+        unknown = spec(60.0, cpu=4.0, estimate_s=None)
+        with pytest.raises(Refused, match=said + "; no owned machine holds it"):
+            await house.backend.submit([unknown], "ann")
+        await house.submit(LONGEST_S, cpu=1.0)
+        await house.at(100.0)
+        waits = (await house.backend.submit([unknown.model_copy(update={"cpu": 1.0})], "ann"))[0]
+        await house.at(200.0)
+        assert re.search("no machine is rented for it, since " + said, await reason(house, waits.job_id))
+
+    play(tmp_path, "odb", LIMITS, test)
 
 
 def test_a_machine_at_once_is_refused_to_a_job_that_is_longer_than_a_lease(tmp_path: Path) -> None:

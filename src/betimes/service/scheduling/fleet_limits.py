@@ -177,10 +177,10 @@ class Leases(Part):
     def why_too_long(self, spec: JobSpec, user: str) -> str | None:
         """Why no rented machine takes a job, by its length; null: one may, or there is no cloud."""
         longest_s = self._engine.longest_run_s if self._engine.settings.offers else math.inf
-        lasts_s = self._state.ledger.runtime_estimates.believed(user, spec).seconds
+        lasts_s, basis = self._state.ledger.runtime_estimates.believed(user, spec)
         if spec.time_limit_s is not None:
             lasts_s = spec.time_limit_s + spec.grace_s
-        return too_long(lasts_s, longest_s) if lasts_s > longest_s else None
+        return too_long(lasts_s, longest_s, basis) if lasts_s > longest_s else None
 
     def next_at(self) -> float:
         """The instant to look at a limit next."""
@@ -207,10 +207,13 @@ class Leases(Part):
         whose.end_lease(name, cause, why)
 
 
-def too_long(lasts_s: float, longest_run_s: float) -> str:
-    """Why no machine is rented for a job; completes `since`."""
+def too_long(lasts_s: float, longest_run_s: float, basis: str) -> str:
+    """Why no machine is rented for a job; completes `since`. basis: where its run time is from (`Basis`)."""
     takes = f"takes jobs of at most {humanise_s(longest_run_s)}" if longest_run_s else "takes no jobs"
-    return f"it may take {humanise_s(lasts_s)}, and a rented machine {takes} (--longest-lease)"
+    may_take = f"it may take {humanise_s(lasts_s)}"
+    if basis == "default":
+        may_take = f"it states no run time (--estimate), so that {humanise_s(lasts_s)} is assumed"
+    return f"{may_take}, and a rented machine {takes} (--longest-lease)"
 
 
 def outlasts(lasts_s: float, until_at: Mapping[str, float], more: str) -> dict[str, Any]:

@@ -96,7 +96,7 @@ class WaitReasons:
             }
         lasts_s = self._engine.lasts_s(job)
         if lasts_s > self._longest_run_s and job.rental is None and job.spec.rent != "never":
-            why = too_long(lasts_s, self._longest_run_s)
+            why = too_long(lasts_s, self._longest_run_s, job.basis)
             found = {**found, "text": f"{found['text']}; no machine is rented for it, since {why}"}
         elif self._no_more is not None and job.rental is None and job.spec.rent != "never":
             found = {**found, "text": f"{found['text']}; nothing more is rented, since {self._no_more}"}
