@@ -16,6 +16,7 @@ from betimes.foresight.advice import (
 )
 from betimes.foresight.advice.advising import worth_having
 from betimes.foresight.advice.candidates import Candidates
+from betimes.foresight.advice.shown import explained
 from betimes.twin.options import SimulationOptions
 
 LONG, SHORT = 1, 2
@@ -54,6 +55,13 @@ def test_figures_of_two_orders() -> None:
     (worth,) = found.worth
     assert worth.policy == "sjf"
     assert {"shortest waits", "least slowdown", "fairest", "balanced"} <= {*worth.purposes}
+
+
+def test_rules_that_no_simulation_has_are_named() -> None:
+    found = of(pairs(100))
+    assert not any("Not simulated" in line for line in explained(found))
+    named = explained(found.model_copy(update={"not_simulated": ("queues", "limits of users")}))
+    assert named[-1] == "Not simulated, though it holds here: queues, limits of users."
 
 
 def test_a_difference_in_one_half_is_none() -> None:

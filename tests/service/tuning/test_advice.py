@@ -108,6 +108,10 @@ def test_what_cannot_be_put_in_force_is_left_out_with_the_reason(tmp_path: Path)
             await house.until(lambda: bool(advisers.orders))
             fitting = advisers.orders[0].fitting
             advisers.may.set()
+            await house.until(lambda: house.backend.adviser.view().advice is not None)
+            found = house.backend.adviser.view().advice
+        assert found is not None
+        assert found.not_simulated == ("limits of users",)
         assert "easy" in fitting.policies
         assert any(policy.startswith("portfolio") for policy in fitting.policies), "it heeds users' limits"
         assert "no machines are on offer" in [each.why for each in fitting.left_out if "eva" in each.policies]

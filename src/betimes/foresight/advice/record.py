@@ -91,3 +91,6 @@ class Advice(_Record):
     worth: tuple[Worth, ...]
     left_out: tuple[LeftOut, ...]
     problem: str | None = Field(default=None, description="why nothing can be said")
+    not_simulated: tuple[str, ...] = Field(
+        default=(), description="what holds here, and held in no simulation"
+    )

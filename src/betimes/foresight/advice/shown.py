@@ -81,12 +81,14 @@ def verdict(advice: Advice) -> str:
 def explained(advice: Advice) -> list[str]:
     """The meaning of the table's signs, and of its columns, a sentence each."""
     worst = "users who fare worst" if advice.by_user else "jobs that fare worst"
+    beside = [f"Not simulated, though it holds here: {', '.join(advice.not_simulated)}."]
     return [
         f"{BETTER} better, {WORSE} worse, {EQUAL} no different from {advice.in_force}: by less than 5 %, or not in "
         "both halves of the period.",
         f"Slowdown: time from submission to end over the run time (at least 10 s). Worst off: the tenth of {worst}.",
         "Promises are kept by jobs that end within an interval made for 80 % of them.",
         "Off by: the error of the promised time, half of the jobs below and half above.",
+        *(beside if advice.not_simulated else []),
     ]
 
 

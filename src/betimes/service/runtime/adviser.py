@@ -15,6 +15,7 @@ from betimes.service.engines.named_policies import check_live, kind_of
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.node import UP
+from betimes.service.scheduling.shares import has_limits
 from betimes.service.tuning.advice import AdviceOrder, cluster_of
 from betimes.service.tuning.process import Told, in_process
 from betimes.service.tuning.recent import recent
@@ -99,7 +100,19 @@ class LiveAdviser:
         front = self.tuner.tuned.front.points if self.tuner.tuned is not None and kind == POOL else ()
         tuned = [point.policy for point in front if point.names]
         fitting = self._possible(candidates(period.workload, cluster, tuned))
-        return AdviceOrder(period, options, f"{kind}:{plain}", fitting, spec.budget_s)
+        return AdviceOrder(period, options, f"{kind}:{plain}", fitting, spec.budget_s, self._not_simulated())
+
+    def _not_simulated(self) -> tuple[str, ...]:
+        """The rules of this service that the twin of its jobs does not have."""
+        settings, ledger = self.controller.scheduler.settings, self.controller.scheduler.ledger
+        rules = {
+            "shares of users (--fair-share)": ledger.shares.half_life_s is not None,
+            "limits of users": any(has_limits(user) for user in ledger.users.values()),
+            "groups": bool(settings.groups.all),
+            "queues": bool(settings.queues),
+            "maintenance windows": bool(ledger.maintenance),
+        }
+        return tuple(rule for rule, holds in rules.items() if holds)
 
     def _possible(self, fitting: Candidates) -> Candidates:
         """Without those that could not be put in force now, as shares of users or present jobs keep them out."""

@@ -23,6 +23,7 @@ class AdviceOrder:
     in_force: str
     fitting: Candidates
     budget_s: float
+    not_simulated: tuple[str, ...] = ()
 
     @property
     def brings(self) -> type[Advice]:
@@ -31,7 +32,7 @@ class AdviceOrder:
 
     def work(self, stopped: Callable[[], bool], report: Told) -> Advice:
         """The advice. Raises InputError if the jobs cannot be simulated under the policy in force."""
-        return advise(
+        found = advise(
             self.period,
             self.options,
             self.in_force,
@@ -39,6 +40,7 @@ class AdviceOrder:
             budget_s=self.budget_s,
             progress=lambda done, of: report({"done": done, "of": of}),
         )
+        return found.model_copy(update={"not_simulated": self.not_simulated})
 
 
 def cluster_of(machines: Iterable[Machine], offers: Iterable[Offer], quota: int | None) -> Cluster:
