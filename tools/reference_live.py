@@ -43,6 +43,8 @@ _STATUSES = {
 }
 
 _REPORT = """\
+<!-- not run: tests/docs/test_service_pages.py runs it in a job -->
+
 ```bash
 curl -sS -X POST "$BETIMES_URL/api/v1/jobs/$BETIMES_JOB_ID/progress" \\
   -H "Authorization: Bearer $BETIMES_RUN_TOKEN" -H "Content-Type: application/json" \\

@@ -634,3 +634,10 @@ def test_seff_prints_slurms_lines(slurm: Slurm, live: Background) -> None:
     assert re.fullmatch(r"[0-9.]+% of [0-9:-]+ core-walltime", lines["CPU Efficiency"])
     assert re.fullmatch(r"[0-9.]+% of 200.00 MB", lines["Memory Efficiency"])
     assert slurm("seff", "99") == Said(1, "", "seff: error: Job not found: 99\n")
+
+
+def test_seff_of_an_element_of_an_array(slurm: Slurm, live: Background) -> None:
+    slurm("sbatch", "--array=0-1", stdin=SCRIPT)
+    live.it.pass_time(10.0)
+    live.it.end_run(2)
+    assert slurm("seff", "1_1").out.splitlines()[:2] == ["Job ID: 2", "Array Job ID: 1_1"]

@@ -78,9 +78,9 @@ def test_a_client_that_is_generated(live: Background, tmp_path: Path) -> None:
         "PYTHONPATH": f"{packages}:{tmp_path}",
     }
     fetch, generate = (
-        line.strip()
+        line.removeprefix("$ ")
         for line in text_of(PAGE).splitlines()
-        if line.startswith(("    curl ", "    openapi-python-client "))
+        if line.startswith(("$ curl ", "$ openapi-python-client "))
     )
     for command in (fetch, generate):
         subprocess.run(["sh", "-c", command], check=True, env=env, cwd=tmp_path, capture_output=True)

@@ -224,7 +224,7 @@ def _efficiency(story: Any) -> list[str]:
     state = state_of(job)
     has_ended = state not in ("PENDING", "RUNNING", "COMPLETING", "SUSPENDED")
     code = f" (exit code {final_code(job, story.runs).partition(':')[0]})" if has_ended else ""
-    array = [] if job.array_id is None else [f"Array Job ID: {number_of(job)}"]
+    array = [] if job.array_id is None else [f"Array Job ID: {job.array_id}_{job.array_index}"]
     warning = "WARNING: Efficiency statistics can only be obtained after the job has ended"
     return [
         f"Job ID: {job.job_id}",
