@@ -38,7 +38,7 @@ def test_a_slurm_that_is_well(tmp_path: Path) -> None:
     found = examine(Commands(slurm.folder))
     assert all(each.ok for each in found)
     assert named(found, "sight") == ["all 11 jobs are seen"]
-    assert "8 with 32 CPUs, in 2 partitions (batch, short); 1 take no jobs now (1 idle+drain)" in named(
+    assert "8 with 32 CPUs, in 2 partitions (batch, short); 1 takes no jobs now (1 idle+drain)" in named(
         found, "nodes"
     )
     jobs, unforeseen = named(found, "jobs")

@@ -117,7 +117,7 @@ def _of_nodes(machines: Machines) -> Check:
     if closed:
         states = Counter(node.state.partition("*")[0].lower() for node in closed)
         shown = ", ".join(f"{count} {printable(state)[:30]}" for state, count in states.most_common(3))
-        text += f"; {len(closed)} take no jobs now ({shown})"
+        text += f"; {len(closed)} take{'s' if len(closed) == 1 else ''} no jobs now ({shown})"
     if machines.not_understood:
         row = printable(machines.not_understood[0])[:60]
         text += f"; {len(machines.not_understood)} lines of scontrol are not understood, such as {row!r}"
@@ -135,9 +135,11 @@ def _of_jobs(picture: Picture, queue: Queue) -> Iterator[Check]:
     if (strange := picture.strange) is not None:
         yield Check("jobs", True, strange)
     if queue.unforeseen:
-        reasons = Counter(queue.unforeseen.values())
-        shown = "; ".join(f"{count}: {why}" for why, count in reasons.most_common(6))
-        yield Check("jobs", True, f"{len(queue.unforeseen)} of them are promised nothing ({shown})")
+        count, reasons = len(queue.unforeseen), Counter(queue.unforeseen.values())
+        shown = "; ".join(f"{alike}: {why}" for why, alike in reasons.most_common(6))
+        yield Check(
+            "jobs", True, f"{count} of them {'is' if count == 1 else 'are'} promised nothing ({shown})"
+        )
 
 
 def _of_history(commands: Commands, machines: Machines, now_at: float) -> Check:

@@ -144,6 +144,12 @@ def test_what_a_queue_does_not_take_is_refused_however_it_is_asked(asked: dict[s
         assert service.jobs().items == []
 
 
+def test_one_core_is_named_as_one() -> None:
+    said = "may have 1 core at most, and this one asks for 2"
+    with serving(BATCH, {**DEBUG, "max_cpu": 1}) as service, pytest.raises(Refused, match=said):
+        service.submit(command=["x"], queue="debug", cpu=2.0)
+
+
 def test_a_queue_is_for_those_whom_it_names_and_a_service_without_queues_has_none() -> None:
     with serving(BATCH, DEBUG, user="eve") as service:
         with pytest.raises(Refused, match="queue debug is not for eve"):

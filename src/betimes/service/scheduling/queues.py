@@ -70,13 +70,14 @@ class Queues(Part):
         if queue.users and user not in queue.users and (group is None or group.purse not in queue.users):
             raise Refused(f"queue {queue.name} is not for {user}", "queue")
         for field, most, at, what in (
-            ("cpu", queue.max_cpu, 1, "cores"),
-            ("gpu", queue.max_gpu, 0, "GPUs"),
+            ("cpu", queue.max_cpu, 1, "core"),
+            ("gpu", queue.max_gpu, 0, "GPU"),
         ):
             has = spec.max_units * spec.unit.most[at] / PER_UNIT[at]
             if most is not None and has > most:
+                whole = f"{most:g} {what}{'' if most == 1 else 's'}"
                 raise Refused(
-                    f"a job of queue {queue.name} may have {most:g} {what} at most, and this one asks for {has:g}",
+                    f"a job of queue {queue.name} may have {whole} at most, and this one asks for {has:g}",
                     field,
                 )
         if queue.priority is not None and spec.priority > queue.priority:
