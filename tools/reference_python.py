@@ -25,6 +25,7 @@ from betimes.client.calls import Conditions
 from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.service.tuning.view import AdviceView, AdvisingView, SearchView, TuningView
 from betimes.service.views import models
+from betimes.service.views.lists import LISTS
 from betimes.testing import InMemoryService
 from betimes.workload.columns import CANONICAL
 from tools.job_fields import OPTIONS, SPELT, meaning
@@ -34,8 +35,8 @@ Table = Callable[[tuple[str, ...], Iterable[tuple[str, ...]]], str]
 WIDTH = 100  # of a signature on one line
 GIVEN = (JobSpec, Curve, models.NodeSpec, models.AdviceSpec, models.TuneSpec, models.WhatIfSpec)
 """Models that a caller makes; all others are answers."""
-EXTRA = (TuningView, SearchView, AdviceView, AdvisingView)
-"""Answers that are not in `views`."""
+EXTRA = (TuningView, SearchView, AdviceView, AdvisingView, *(each.row for each in LISTS))
+"""Answers that are not in `views.models`."""
 MEANT = {
     "min_units": "The fewest units that it runs on.",
     "max_units": "The most units that it can use; more than `min_units`: it is resized as it runs.",

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from betimes.client.calls import Conditions
     from betimes.service.spec.job_spec import JobSpec
     from betimes.service.tuning.view import AdviceView, TuningView
+    from betimes.service.views.groups import GroupView
     from betimes.service.views.models import (
         AccuracyView,
         AdviceSpec,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
         EventView,
         FleetPlanView,
         FleetView,
-        GroupView,
         Health,
         HelpsView,
         JobStory,
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
         PageLink,
         PolicyView,
         PortfolioView,
-        QueueView,
         Quote,
         Submitted,
         TokenView,
@@ -79,6 +78,7 @@ if TYPE_CHECKING:
         WhatIfSpec,
         WhatIfView,
     )
+    from betimes.service.views.queues import QueueView
 
 OVER = ("finished", "failed", "cancelled")
 WAIT_S = 30.0  # of one long-poll request

@@ -13,9 +13,11 @@ from betimes.errors import Refused, ServiceError
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.spec_errors import faults, first_fault
 from betimes.service.views import models
+from betimes.service.views.lists import LISTS
 from betimes.service.views.models import AdviceSpec, NodeSpec, Page, TuneSpec, WhatIfSpec
 
 M = TypeVar("M", bound=BaseModel)
+_LISTED = {each.row.__name__: each.row for each in LISTS}
 
 
 def spec_of(spec: JobSpec | None, fields: Mapping[str, Any]) -> JobSpec:
@@ -93,7 +95,7 @@ def _adapter(answer: str, within: str) -> TypeAdapter[Any]:
 
         return TypeAdapter(AdviceView)
     name = answer.removeprefix("Page of ")
-    kind: Any = getattr(models, name)
+    kind: Any = _LISTED.get(name) or getattr(models, name)
     if within:
         return TypeAdapter(dict[str, list[kind]])  # pyright: ignore[reportInvalidTypeForm] (a model, by its name)
     whole = Page[kind] if name != answer else kind  # pyright: ignore[reportInvalidTypeForm] (likewise)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from betimes.client.calls import Conditions
     from betimes.service.spec.job_spec import JobSpec
     from betimes.service.tuning.view import AdviceView, TuningView
+    from betimes.service.views.groups import GroupView
     from betimes.service.views.models import (
         AccuracyView,
         AdviceSpec,
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
         EventView,
         FleetPlanView,
         FleetView,
-        GroupView,
         Health,
         HelpsView,
         JobStory,
@@ -69,7 +69,6 @@ if TYPE_CHECKING:
         PageLink,
         PolicyView,
         PortfolioView,
-        QueueView,
         Quote,
         Submitted,
         TokenView,
@@ -80,6 +79,7 @@ if TYPE_CHECKING:
         WhatIfSpec,
         WhatIfView,
     )
+    from betimes.service.views.queues import QueueView
 
 OVER = ("finished", "failed", "cancelled")
 WAIT_S = 30.0  # of one long-poll request

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from betimes.cli.live.listing import Shown, show_list
 from betimes.cli.render.tables import Column
 from betimes.cli.verbs import Argument, Json, Option, Output, State
 from betimes.errors import InputError, Refused
@@ -12,7 +13,8 @@ from betimes.printing import report
 
 if TYPE_CHECKING:
     from betimes.client.plain import PlainClient
-    from betimes.service.views.models import GroupView, TokenView, UserView
+    from betimes.service.views.groups import GroupView
+    from betimes.service.views.models import TokenView, UserView
 
 Name = Annotated[str, Argument(metavar="NAME", help="The user's name.", show_default=False)]
 Role = Annotated[
@@ -77,17 +79,27 @@ _COLUMNS = (
 )
 
 
-_GROUP_COLUMNS = (
-    Column("Group", flexible=True),
-    Column("Users", rank=1, flexible=True),
-    Column("Weight", rank=1, right=True),
-    Column("Running", rank=2, right=True),
-    Column("Queued", rank=3, right=True),
-    Column("Units", rank=2, right=True),
-    Column("Of late", rank=3, right=True),
-    Column("Share", rank=3, right=True),
-    Column("Today", rank=4, right=True),
-    Column("This month", rank=5, right=True),
+def _part(frac: float | None) -> str:
+    return "" if frac is None else f"{frac:.0%}"
+
+
+_GROUP_COLUMNS: Shown[GroupView] = (
+    (Column("Group", flexible=True), lambda group: group.name),
+    (Column("Users", rank=1, flexible=True), lambda group: ", ".join(group.users)),
+    (Column("Weight", rank=1, right=True), lambda group: f"{group.weight:g}"),
+    (
+        Column("Running", rank=2, right=True),
+        lambda group: _count_of(group.held.running_jobs, group.max_running_jobs),
+    ),
+    (
+        Column("Queued", rank=3, right=True),
+        lambda group: _count_of(group.held.queued_jobs, group.max_queued_jobs),
+    ),
+    (Column("Units", rank=2, right=True), lambda group: _count_of(group.held.units, group.max_units)),
+    (Column("Of late", rank=3, right=True), lambda group: _part(group.recent_frac)),
+    (Column("Share", rank=3, right=True), lambda group: _part(group.share_frac)),
+    (Column("Today", rank=4, right=True), lambda group: _spent(group, "day")),
+    (Column("This month", rank=5, right=True), lambda group: _spent(group, "month")),
 )
 
 
@@ -117,36 +129,15 @@ def list_groups(output: Output = None, state: State = None, as_json: Json = Fals
 
     They are tables [[groups]] in the service's settings. Who does not operate the service sees the own one.
     """
-    from betimes.cli.live.connection import connect
-    from betimes.cli.render.as_json import print_json
-    from betimes.cli.render.tables import say, show
-
-    with connect(state) as service:
-        found = service.groups()
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        say("There are no groups; tables [[groups]] in the service's settings make some.")
-        return
-    rows = []
-    for group in found:
-        counts = (
-            (group.held.running_jobs, group.max_running_jobs),
-            (group.held.queued_jobs, group.max_queued_jobs),
-            (group.held.units, group.max_units),
-        )
-        rows.append(
-            [
-                group.name,
-                ", ".join(group.users),
-                f"{group.weight:g}",
-                *(_of(f"{has:,}", None if most is None else f"{most:,}") for has, most in counts),
-                *("" if part is None else f"{part:.0%}" for part in (group.recent_frac, group.share_frac)),
-                *(_spent(group, period) for period in ("day", "month")),
-            ]
-        )
-    show(_GROUP_COLUMNS, rows, wide=output is not None)
+    none = "There are no groups; tables [[groups]] in the service's settings make some."
+    show_list(
+        lambda service: service.groups(),
+        _GROUP_COLUMNS,
+        none,
+        state,
+        as_json=as_json,
+        wide=output is not None,
+    )
 
 
 def add(
@@ -338,7 +329,7 @@ def _print(found: Sequence[UserView], as_json: bool, *, wide: bool = False, alon
                 user.name,
                 f"{user.role}, disabled" if user.disabled else user.role,
                 f"{user.weight:g}",
-                *(_of(f"{has:,}", None if most is None else f"{most:,}") for has, most in counts),
+                *(_count_of(has, most) for has, most in counts),
                 _of(
                     gib(held.memory_gib),
                     None if limits.max_memory_gib is None else gib(limits.max_memory_gib),
@@ -356,6 +347,10 @@ def _print(found: Sequence[UserView], as_json: bool, *, wide: bool = False, alon
 def _of(has: str, most: str | None) -> str:
     """`3 of 40`; without a limit `3`, or nothing where nothing is held."""
     return ("" if has in ("0", "0 GiB", "$0.00") else has) if most is None else f"{has} of {most}"
+
+
+def _count_of(has: int, most: int | None) -> str:
+    return _of(f"{has:,}", None if most is None else f"{most:,}")
 
 
 def _spent(user: UserView | GroupView, period: str) -> str:

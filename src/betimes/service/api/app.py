@@ -21,7 +21,18 @@ from betimes.service.api.context import Context
 from betimes.service.api.document import PREFIX, about, install_document
 from betimes.service.api.guard import Guard
 from betimes.service.api.limits import Limits
-from betimes.service.api.routes import advice, cluster, events, health, jobs, logs, tuning, uploads, users
+from betimes.service.api.routes import (
+    advice,
+    cluster,
+    events,
+    health,
+    jobs,
+    lists,
+    logs,
+    tuning,
+    uploads,
+    users,
+)
 
 if TYPE_CHECKING:  # what is behind it takes a second to import
     from betimes.service.runtime.service_backend import ServiceBackend
@@ -29,7 +40,7 @@ if TYPE_CHECKING:  # what is behind it takes a second to import
 # Not by `include_router`, which builds each route again for each application, at its first request.
 _ROUTES = [
     route
-    for part in (jobs, uploads, logs, cluster, tuning, advice, users, events, health)
+    for part in (jobs, uploads, logs, cluster, tuning, advice, lists, users, events, health)
     for route in part.router.routes
 ]
 

@@ -8,11 +8,8 @@ from pydantic import BaseModel
 
 from betimes.foresight.advice import Advice, LeftOut, Row, Worth
 from betimes.service.api.models import (
-    GroupList,
     JobList,
-    MaintenanceList,
     NodeList,
-    QueueList,
     SubmittedBatch,
     TokenList,
     UserList,
@@ -35,7 +32,6 @@ from betimes.service.views.models import (
     FleetReconfiguration,
     FleetStep,
     FleetView,
-    GroupView,
     Health,
     HeldView,
     Help,
@@ -43,7 +39,6 @@ from betimes.service.views.models import (
     JobStory,
     JobView,
     Lease,
-    MaintenanceView,
     Me,
     NewToken,
     NodeView,
@@ -51,7 +46,6 @@ from betimes.service.views.models import (
     PlaceView,
     PolicyView,
     PortfolioView,
-    QueueView,
     Quote,
     Reason,
     RunView,
@@ -135,13 +129,6 @@ NODE = NodeView(
     name="here", kind="local", status="up", cpu=16, memory_gib=64, gpu=2, free_cpu=12, free_memory_gib=48, free_gpu=0,
     last_seen_at=_NOON, jobs=[40, 41],
 )  # fmt: skip
-MAINTENANCE = MaintenanceView(
-    number=1, from_at=_NOON + 21_600, to_at=_NOON + 28_800, nodes=["here"], reason="disks", user="ada", running=[40],
-)  # fmt: skip
-_QUEUE = QueueView(
-    name="debug", require={"tier": "debug"}, nodes=["here"], time_limit_s=900, max_time_s=3600, max_cpu=8,
-    priority=100, running_jobs=1,
-)  # fmt: skip
 LEASE = Lease(node="gpu-3", lease_s=30, until_at=_NOON + 30)
 POLICY = PolicyView(policy="srsf", engine="pool", since_at=_NOON)
 PORTFOLIO = PortfolioView(
@@ -212,11 +199,7 @@ _TOKEN = TokenView(
 TOKEN_LIST = TokenList(tokens=[_TOKEN])
 NEW_TOKEN = NewToken(token="lY3r...", kept=_TOKEN)
 ME = Me(user="ada", role="user")
-_GROUP = GroupView(name="physics", users=["ada", "bob"], weight=2, max_running_jobs=40)
-GROUP_LIST = GroupList(groups=[_GROUP])
 USER_LIST = UserList(users=[USER])
-QUEUE_LIST = QueueList(queues=[_QUEUE])
-MAINTENANCE_LIST = MaintenanceList(maintenance=[MAINTENANCE])
 
 
 def shown(example: BaseModel, description: str) -> dict[str, Any]:

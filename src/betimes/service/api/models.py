@@ -22,12 +22,9 @@ from betimes.service.spec.job_spec import WHOLE, JobSpec, in_schema
 from betimes.service.spec.spelling import signal_name
 from betimes.service.views.models import (
     By,
-    GroupView,
     JobFilter,
     JobView,
-    MaintenanceView,
     NodeView,
-    QueueView,
     Submitted,
     TokenView,
     UserView,
@@ -242,28 +239,10 @@ class UserList(View):
     users: list[UserView]
 
 
-class GroupList(View):
-    """Groups, in the order of the settings."""
-
-    groups: list[GroupView]
-
-
 class TokenList(View):
     """Tokens of users."""
 
     tokens: list[TokenView]
-
-
-class QueueList(View):
-    """Queues, in the order of the settings."""
-
-    queues: list[QueueView]
-
-
-class MaintenanceList(View):
-    """Windows of maintenance, the next first."""
-
-    maintenance: list[MaintenanceView]
 
 
 class Alive(View):

@@ -29,12 +29,9 @@ from betimes.service.runtime.submissions import Submissions
 from betimes.service.runtime.to_views import (
     displaced_by,
     event_view,
-    group_views,
     job_view,
-    maintenance_view,
     node_view,
     preemptions_of,
-    queue_views,
     quote_view,
     run_views,
     selections,
@@ -60,6 +57,8 @@ from betimes.service.tuning.kept import PREFIX
 from betimes.service.tuning.recent import Submission, submissions
 from betimes.service.tuning.view import AdviceView, TuningView
 from betimes.service.uploads.kept import Uploads
+from betimes.service.views.listing import Listing, R
+from betimes.service.views.maintenance import maintenance_view
 from betimes.service.views.models import (
     AccuracyView,
     AdviceSpec,
@@ -69,7 +68,6 @@ from betimes.service.views.models import (
     FleetPlanView,
     FleetView,
     GiveBackSpec,
-    GroupView,
     Health,
     HelpsView,
     JobFilter,
@@ -83,7 +81,6 @@ from betimes.service.views.models import (
     Page,
     PolicyView,
     PortfolioView,
-    QueueView,
     Quote,
     Reason,
     Submitted,
@@ -443,14 +440,9 @@ class ServiceBackend:
         )
         return node_view(name, node, self.scheduler)
 
-    async def queues(self) -> list[QueueView]:
-        """The queues in the order of the settings."""
-        return queue_views(self.scheduler)
-
-    async def maintenance(self) -> list[MaintenanceView]:
-        """The windows of maintenance that are not over, the next first."""
-        windows = sorted(self.scheduler.ledger.maintenance, key=lambda each: each.from_at)
-        return [maintenance_view(each, self.scheduler) for each in windows]
+    async def listed(self, listing: Listing[R]) -> list[R]:
+        """A list as it is now."""
+        return listing.read(self.scheduler, self.controller.clock.now_s())
 
     async def add_maintenance(self, spec: MaintenanceSpec, user: str) -> MaintenanceView:
         """Announce maintenance. Raises Refused, Unknown, Conflict."""
@@ -503,10 +495,6 @@ class ServiceBackend:
         self._check_decides()
         await self.tuner.set_policy(text, user)
         return await self.policy()
-
-    async def groups(self) -> list[GroupView]:
-        """The groups in the order of the settings."""
-        return group_views(self.scheduler, self.controller.clock.now_s())
 
     async def users(self) -> list[UserView]:
         """Every user that was added, by name."""

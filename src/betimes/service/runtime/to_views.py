@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from betimes.cluster.labels import labels_of, suits
 from betimes.cluster.resources import PER_UNIT
 from betimes.service.access.auth import KeptToken
 from betimes.service.executors.log_files import lost_bytes
@@ -22,39 +19,33 @@ from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.policy_record import bounded_slowdown
 from betimes.service.scheduling.promises import STARTS
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.scheduling.user_budgets import is_reached
-from betimes.service.scheduling.users import WAITING, held_now
+from betimes.service.scheduling.users import held_now
 from betimes.service.scheduling.wait_reasons import WaitReasons
-from betimes.service.scheduling.windows import Maintenance
-from betimes.service.spec.job_limits import default_limit_s
 from betimes.service.spec.job_spec import hook_host
 from betimes.service.spec.users import User
 from betimes.service.store.batch import Row
 from betimes.service.store.queries import ran_s
 from betimes.service.store.store import Store
 from betimes.service.views.ends import last_end
+from betimes.service.views.groups import spent_views
+from betimes.service.views.maintenance import maintenance_view
 from betimes.service.views.models import (
     Estimate,
     EventView,
-    GroupView,
     HeldView,
     JobView,
-    MaintenanceView,
     NodeView,
     PlaceView,
     PreemptionView,
-    QueueView,
     Quote,
     Reason,
     RunView,
     SelectionView,
-    SpentView,
     Submitted,
     TokenView,
     UserView,
 )
 
-PERIODS: tuple[Literal["day", "month"], ...] = ("day", "month")
 _RUN_VIEWED = set(RunView.model_fields)
 _VIEWED = set(JobView.model_fields) - {"reason", "estimate", "spec"}
 
@@ -92,50 +83,12 @@ def job_view(row: Mapping[str, Any], waiting: WaitReasons, now_at: float) -> Job
     return JobView(**fields, reason=Reason(**reason) if reason else None, estimate=estimate)
 
 
-def group_views(scheduler: Scheduler, now_at: float) -> list[GroupView]:
-    """The groups, with what each has of its limits and budgets, and of the fair share."""
-    ledger, found = scheduler.ledger, list[GroupView]()
-    users = {job.user for job in ledger.jobs.values()}
-    standing = ledger.shares.standing(scheduler.users.weighted, users, now_at - ledger.epoch_at)
-    for group in scheduler.settings.groups.all:
-        each = [held_now(ledger, name) for name in group.users]
-        held = HeldView(
-            running_jobs=sum(one.running_jobs for one in each),
-            queued_jobs=scheduler.users.queued(set(group.users)),
-            units=sum(one.units for one in each),
-            memory_gib=sum(one.memory_gib for one in each),
-        )
-        parts = [standing[name] for name in group.users if name in standing]
-        found.append(
-            GroupView(
-                **group.model_dump(exclude={"usd_per_day", "usd_per_month"}),
-                held=held,
-                spent=_spent(group.purse, scheduler, now_at),
-                recent_frac=sum(one.recent_frac for one in parts) if parts else None,
-                share_frac=sum(one.share_frac for one in parts) if parts else None,
-            )
-        )
-    return found
-
-
 def user_view(user: User, scheduler: Scheduler, now_at: float, note: str | None) -> UserView:
     """A user as of an instant; note: why the user's jobs would be refused."""
     held = held_now(scheduler.ledger, user.name)._asdict()
     queued = scheduler.users.queued({user.name})
-    spent = _spent(user.name, scheduler, now_at)
+    spent = spent_views(user.name, scheduler, now_at)
     return UserView(**user.model_dump(), held=HeldView(**held, queued_jobs=queued), spent=spent, note=note)
-
-
-def _spent(whose: str, scheduler: Scheduler, now_at: float) -> tuple[SpentView, ...]:
-    """What was spent on rented machines for a user, or for the group with this purse."""
-    budgets, found = scheduler.budgets, list[SpentView]()
-    for period in PERIODS:
-        budget_usd = budgets.of(whose, period)
-        is_held = is_reached(scheduler.ledger, whose, period, budget_usd, now_at)
-        spent_usd = budgets.spent_usd(whose, period, max(0.0, now_at - scheduler.now_at))
-        known_usd = budget_usd if budget_usd < math.inf else None
-        found.append(SpentView(period=period, spent_usd=spent_usd, budget_usd=known_usd, is_spent=is_held))
-    return tuple(found)
 
 
 def token_view(kept: KeptToken) -> TokenView:
@@ -239,25 +192,6 @@ def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
         family=node.family,
         maintenance=None if next_one is None else maintenance_view(next_one, scheduler),
     )
-
-
-def maintenance_view(window: Maintenance, scheduler: Scheduler) -> MaintenanceView:
-    """A window, with the jobs that run into it."""
-    return MaintenanceView(**asdict(window), running=scheduler.maintenance.may_be_hit(window))
-
-
-def queue_views(scheduler: Scheduler) -> list[QueueView]:
-    """The queues, with their nodes and the numbers of their jobs."""
-    ledger, found = scheduler.ledger, list[QueueView]()
-    jobs = [job for job in ledger.jobs.values() if job.set_id is None]
-    for queue in scheduler.settings.queues:
-        required = labels_of(queue.require)
-        mine = Counter(job.status in WAITING for job in jobs if job.spec.queue == queue.name)
-        nodes = [name for name, node in ledger.nodes.items() if suits(node.labels, required)]
-        fields = {**queue.model_dump(), "time_limit_s": default_limit_s([queue])}
-        del fields["default_time_s"]
-        found.append(QueueView(**fields, nodes=nodes, waiting_jobs=mine[True], running_jobs=mine[False]))
-    return found
 
 
 TELLING = ("stopping", "ended", "launched", "work-lost")

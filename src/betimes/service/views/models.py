@@ -413,24 +413,6 @@ class JobStory(View):
     """Seconds its quote was off by, once it has finished: truth less promise."""
 
 
-class QueueView(View):
-    """A queue: a set of nodes, and the defaults and limits of its jobs; null: no limit."""
-
-    name: str
-    default: bool = False  # of jobs that name none
-    require: dict[str, str] = {}  # labels of its nodes
-    nodes: list[str] = []  # that have these now
-    time_limit_s: float | None = None  # of its jobs that have none
-    max_time_s: float | None = None
-    max_cpu: float | None = None  # of a job
-    max_gpu: float | None = None
-    max_array: int | None = None  # elements of an array
-    users: list[str] = []  # who may; empty: everyone
-    priority: int | None = None  # of its jobs, which they may lower
-    running_jobs: int = 0
-    waiting_jobs: int = 0
-
-
 class MaintenanceView(View):
     """A window in which no job starts on some nodes; before it only those that are over by then."""
 
@@ -520,24 +502,6 @@ class SpentView(View):
     spent_usd: float
     budget_usd: float | None  # the most that it may be; null: any amount
     is_spent: bool = False  # it has come to its end, and holds until the period is over or it is raised
-
-
-class GroupView(View):
-    """A group of users, and what they have together of its limits and budgets; null: no limit."""
-
-    name: str
-    users: list[str]
-    weight: float = 1.0
-    max_running_jobs: int | None = None
-    max_queued_jobs: int | None = None
-    max_units: int | None = None
-    default_time_s: float | None = None
-    max_time_s: float | None = None
-    max_array: int | None = None
-    held: HeldView = HeldView()
-    spent: tuple[SpentView, ...] = ()
-    recent_frac: float | None = None  # of all that was held of late; null: nothing of anybody
-    share_frac: float | None = None  # of those present, by weight
 
 
 class UserView(User):

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from betimes.cli.live.listing import Shown, show_list
 from betimes.cli.render.tables import Column
 from betimes.cli.verbs import Json, Output, State
+from betimes.units import length
 
-_COLUMNS = (
-    Column("Queue", flexible=True),
-    Column("Nodes", right=True),
-    Column("Running", right=True),
-    Column("Waiting", right=True),
-    Column("Limit", right=True),
-    Column("Longest", right=True),
-    Column("Cores", rank=1, right=True),
-    Column("GPUs", rank=1, right=True),
-    Column("Priority", rank=2, right=True),
-    Column("For", rank=3, flexible=True),
-    Column("Labels", rank=4, flexible=True),
+if TYPE_CHECKING:
+    from betimes.service.views.queues import QueueView
+
+
+def _long(of_s: float | None) -> str:
+    return "" if of_s is None else length(of_s)
+
+
+def _most(of: float | None) -> str:
+    return "" if of is None else f"{of:g}"
+
+
+_COLUMNS: Shown[QueueView] = (
+    (Column("Queue", flexible=True), lambda each: f"{each.name}{'*' * each.default}"),
+    (Column("Nodes", right=True), lambda each: str(len(each.nodes))),
+    (Column("Running", right=True), lambda each: str(each.running_jobs)),
+    (Column("Waiting", right=True), lambda each: str(each.waiting_jobs)),
+    (Column("Limit", right=True), lambda each: _long(each.time_limit_s)),
+    (Column("Longest", right=True), lambda each: _long(each.max_time_s)),
+    (Column("Cores", rank=1, right=True), lambda each: _most(each.max_cpu)),
+    (Column("GPUs", rank=1, right=True), lambda each: _most(each.max_gpu)),
+    (Column("Priority", rank=2, right=True), lambda each: _most(each.priority)),
+    (Column("For", rank=3, flexible=True), lambda each: ", ".join(each.users) or "all"),
+    (
+        Column("Labels", rank=4, flexible=True),
+        lambda each: ", ".join(f"{key}={value}" for key, value in each.require.items()),
+    ),
 )
 
 
@@ -25,30 +44,7 @@ def queues(output: Output = None, state: State = None, as_json: Json = False) ->
 
     The default one, for jobs that name none, has a star. `betimes submit --queue NAME` submits to one.
     """
-    from betimes.cli.live.connection import connect
-    from betimes.cli.render.as_json import print_json
-    from betimes.cli.render.tables import say, show
-    from betimes.units import length
-
-    with connect(state) as service:
-        found = service.queues()
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        say("There are no queues; tables [[queues]] in the service's settings make some.")
-        return
-    rows = [
-        [
-            f"{each.name}{'*' * each.default}",
-            str(len(each.nodes)),
-            str(each.running_jobs),
-            str(each.waiting_jobs),
-            *("" if each_s is None else length(each_s) for each_s in (each.time_limit_s, each.max_time_s)),
-            *("" if most is None else f"{most:g}" for most in (each.max_cpu, each.max_gpu, each.priority)),
-            ", ".join(each.users) or "all",
-            ", ".join(f"{key}={value}" for key, value in each.require.items()),
-        ]
-        for each in found
-    ]
-    show(_COLUMNS, rows, wide=output is not None)
+    none = "There are no queues; tables [[queues]] in the service's settings make some."
+    show_list(
+        lambda service: service.queues(), _COLUMNS, none, state, as_json=as_json, wide=output is not None
+    )

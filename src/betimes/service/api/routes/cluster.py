@@ -10,7 +10,8 @@ from betimes.service.api import examples
 from betimes.service.api.bodies import Sent
 from betimes.service.api.context import Here, Operator, Viewer
 from betimes.service.api.document import PREFIX, NodeName, failing
-from betimes.service.api.models import MaintenanceList, NodeList, PolicyChoice, QueueList
+from betimes.service.api.models import NodeList, PolicyChoice
+from betimes.service.views.maintenance import MAINTENANCE
 from betimes.service.views.models import (
     FleetPlanView,
     FleetView,
@@ -103,38 +104,13 @@ async def heartbeat(name: NodeName, here: Here, _: Operator) -> Lease:
     return await here.backend.heartbeat(name)
 
 
-@router.get(
-    "/queues",
-    summary="List queues",
-    operation_id="list_queues",
-    responses={200: examples.shown(examples.QUEUE_LIST, "Every queue."), **failing(401, 403, 503)},
-)
-async def list_queues(here: Here, _: Viewer) -> QueueList:
-    """Sets of nodes, with the defaults and limits of the jobs that go there; Slurm calls them partitions."""
-    return QueueList(queues=await here.backend.queues())
-
-
-@router.get(
-    "/maintenance",
-    summary="List maintenance",
-    operation_id="list_maintenance",
-    responses={
-        200: examples.shown(examples.MAINTENANCE_LIST, "What is announced or goes on."),
-        **failing(401, 403, 503),
-    },
-)
-async def list_maintenance(here: Here, _: Viewer) -> MaintenanceList:
-    """Windows in which no job starts on some nodes, the next first."""
-    return MaintenanceList(maintenance=await here.backend.maintenance())
-
-
 @router.post(
     "/maintenance",
     summary="Announce maintenance",
     operation_id="add_maintenance",
     status_code=201,
     responses={
-        201: examples.shown(examples.MAINTENANCE, "The window, and the jobs that may run into it."),
+        201: examples.shown(MAINTENANCE.example, "The window, and the jobs that may run into it."),
         **failing(400, 401, 403, 404, 413, 415, 422, 503),
     },
 )
@@ -150,7 +126,7 @@ async def add_maintenance(
     summary="Call maintenance off",
     operation_id="remove_maintenance",
     responses={
-        200: examples.shown(examples.MAINTENANCE, "What it was."),
+        200: examples.shown(MAINTENANCE.example, "What it was."),
         **failing(401, 403, 404, 422, 503),
     },
 )

@@ -12,7 +12,7 @@ from betimes.service.api import examples
 from betimes.service.api.bodies import Sent
 from betimes.service.api.context import Here, Operator, Viewer
 from betimes.service.api.document import PREFIX, UserName, failing
-from betimes.service.api.models import GroupList, TokenList, TokenQuery, UserList
+from betimes.service.api.models import TokenList, TokenQuery, UserList
 from betimes.service.spec.users import TokenSpec, User, UserChanges
 from betimes.service.views.models import Me, NewToken, TokenView, UserView
 
@@ -30,19 +30,6 @@ async def list_users(here: Here, caller: Viewer) -> UserList:
     is_free = here.rights.may(caller, "operate")
     found = await here.backend.users()
     return UserList(users=[user for user in found if is_free or user.name == caller.user])
-
-
-@router.get(
-    "/groups",
-    summary="List groups",
-    operation_id="list_groups",
-    responses={200: examples.shown(examples.GROUP_LIST, "Every group."), **failing(401, 403, 503)},
-)
-async def list_groups(here: Here, caller: Viewer) -> GroupList:
-    """Every group of users, for operators; each other user sees the own one."""
-    is_free = here.rights.may(caller, "operate")
-    found = await here.backend.groups()
-    return GroupList(groups=[group for group in found if is_free or caller.user in group.users])
 
 
 @router.get(
