@@ -47,7 +47,9 @@ ON_NODES = [
     "youngest",
     RANDOM,
 ]
-IN_A_POOL = ["fifo", "srtf", "las:quantum=20", "themis:lease=20", "afs", "max-min", "wfq"]
+# Classes that are given: those of `wfq` alone are made from all jobs of a run, which a state and what is left are not.
+IN_CLASSES = "wfq:thresholds=100+250,weights=1/2+1/4+1/4"
+IN_A_POOL = ["fifo", "srtf", "las:quantum=20", "themis:lease=20", "afs", "max-min", IN_CLASSES]
 
 
 def workload(seed: int, jobs: int = 24, *, is_rigid: bool = True, **columns: Any) -> Workload:

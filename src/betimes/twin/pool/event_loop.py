@@ -289,7 +289,11 @@ def arrive(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
 
 @kernel
 def take_slot(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
-    """Give the job of `row` a slot with all that it needs; returns the slot. It has no place in the queue yet."""
+    """Give the job of `row` a slot with all that it needs; returns the slot. It has no place in the queue yet.
+
+    Its class is that of its size as believed now, and stays when the belief is outrun; so it does for a job that is
+    taken over with the account of a run before.
+    """
     arrival = trace.arrivals[row]
     slot = submit(
         state,
@@ -311,18 +315,17 @@ def take_slot(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
         progress.priority = arrival.priority
         progress.charge = arrival.charge
         progress.unit_memory = float(arrival.memory)
+    state.jobs[slot].group = rules.classify(view_of(state), slot)
     return slot
 
 
 @kernel
 def queue_up(state: State, rules: PoolRules, trace: Trace, slot: int) -> int:
-    """Put the job of a slot in its place by the policy's class and key; DONE, or why these cannot be used."""
-    view = view_of(state)
-    group = rules.classify(view, slot)
+    """Put the job of a slot in its place by its class and the policy's key; DONE, or why these cannot be used."""
+    view, group = view_of(state), state.jobs[slot].group
     if group < 0 or group >= len(state.groups):
         state.pool[0].offender = slot
         return REFUSED + BAD_GROUP
-    state.jobs[slot].group = group
     if rules.ranked:
         trace.asked[0] = slot
         trace.keys[0] = math.nan
