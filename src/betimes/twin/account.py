@@ -27,6 +27,7 @@ class Account:
     resizes: int = 0
     waits_until_s: float | None = None  # then a machine is rented for it alone; null: none is
     speculated: bool = False  # it has run on one for as long as a short job may
+    taken_away: int = 0  # times that machines rented for it alone were
     # In a pool, as of when this was written: events that it has seen, and the jobs active at each, summed up.
     seen_events: float = 0.0
     seen_active: float = 0.0
@@ -40,6 +41,7 @@ class Account:
         unset = {
             "waits_until_s": None,
             "speculated": False,
+            "taken_away": 0,
             "work_left_s": None,
             "started_s": None,
             "stalled_s": 0.0,

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from betimes.cluster.offer import Offer
+from betimes.cluster.offer import Offer, Spot
+from betimes.cluster.revocation import Exponential
 from betimes.errors import Conflict, Refused, Unknown
 from betimes.service.engines.messages import RentMachine
 from betimes.service.machines.fake_cloud import FakeCloud, Outage, Reclaim, SetPrice, Slow, Step
@@ -208,6 +209,34 @@ def test_jobs_of_a_node_that_is_taken_back_go_on_elsewhere(tmp_path: Path, polic
     house = play(tmp_path, policy, test, clouds(Reclaim(1100.0, "big")))
     (gone,) = house.told("node-gone")
     assert 115.0 <= gone[2] <= 118.0, "given back as soon as it is empty"
+
+
+@pytest.mark.parametrize("starts_again", [False, True])
+def test_after_three_spot_machines_a_job_has_one_on_demand(tmp_path: Path, starts_again: bool) -> None:
+    """However often the service starts again between them: each is taken away at 100, 200 and 300 s."""
+    spot = kind("cheap", 4, 16, usd_per_h=2.0, boot_s=10.0, notice_s=0.0)
+    offers = [replace(spot, spot=Spot(0.3, Exponential(1e6))), replace(spot, type="sure")]
+
+    def open_cloud(held: Any, made: Any) -> FakeCloud:
+        opened = FakeCloud(offers, script=[Reclaim(1000.0 + at_s, "cheap") for at_s in (100.0, 200.0, 300.0)])
+        opened.resume(held, made)
+        return opened
+
+    house = House(tmp_path, "njw", open_cloud)
+
+    async def main() -> None:
+        async with house.open():
+            await house.submit(1000.0)
+            await house.at(250.0)
+            if not starts_again:
+                await house.at(2000.0)
+        if starts_again:
+            async with house.open():
+                await house.at(2000.0)
+        rented = [(node, at_s) for _, node, at_s in house.told("node-added") if node != "own-0"]
+        assert rented == [("cheap-0", 0.0), ("cheap-1", 100.0), ("cheap-2", 200.0), ("sure-0", 300.0)]
+
+    asyncio.run(main())
 
 
 def test_a_short_notice_is_all_the_time_that_a_job_gets(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def waiting_account(state: NodesState, slot: int, account: Account) -> Account:
         account,
         waits_until_s=float(need.alarm_s) if waits else None,
         speculated=bool(renting.speculated),
+        taken_away=int(renting.lost),
     )
 
 

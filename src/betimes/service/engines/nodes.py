@@ -534,8 +534,10 @@ class LiveNodes:
             self.jobs.resizes_of[carried.request.job] = account.resizes
         self.state.progress[slot].row = slot
         give_account(self.state, slot, account, carried.units > 0 or carried.alone is not None)
-        if account.speculated and len(self.state.rentings) > 0:
-            self.state.rentings[slot].speculated = 1
+        if len(self.state.rentings) > 0:
+            if account.speculated:
+                self.state.rentings[slot].speculated = 1
+            self.state.rentings[slot].lost = account.taken_away
         if carried.alone is not None:
             alone, need = carried.alone, self.state.needs[slot]
             renting = self.state.rentings[slot]
