@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from betimes.cluster import Cluster, NodeGroup
+from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.errors import PolicyError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.workload import Workload
@@ -26,7 +26,9 @@ def one_core(*work_s: float, units: tuple[int, ...] | None = None) -> Workload:
 
 
 def cores(count: int) -> Cluster:
-    return Cluster("cores", (NodeGroup("node", 1, 0.0, float(count), 0.0),))
+    """One node, and machines on offer for policies that rent."""
+    offer = Offer(type="vm", cpu=1.0, memory_gib=4.0, usd_per_h=1.0)
+    return Cluster("cores", (NodeGroup("node", 1, 0.0, float(count), 0.0),), offers=(offer,))
 
 
 def order(policy: str, work: Workload, count: int = 1) -> list[int]:
@@ -41,6 +43,29 @@ def test_the_class_of_the_larger_weight_goes_first_and_then_by_submission() -> N
     assert order("wfq-order:classes=2,first=100s,W=0.5", work) == [1, 3, 0, 2]
     assert order("wfq-order:classes=2,first=100s,W=-0.5", work) == [0, 2, 1, 3]
     assert order("wfq-order:classes=1,first=100s,W=0.5", work) == [0, 1, 2, 3]
+    assert order("ajw:order=wfq-order,classes=2,first=100s,W=0.5", work) == [1, 3, 0, 2]
+    assert order("ajw:order=wfq-order,classes=2,first=100s,W=-0.5", work) == [0, 2, 1, 3]
+
+
+def test_machines_rented_for_one_job_are_no_part_of_what_classes_share() -> None:
+    """One owned core, W = ln 2, b = 10 s: two small jobs are rented for at 10 s, and run until 109 s.
+
+    At 60 s the core is free for a large job, which comes to 2, and the small one behind it, which comes to 1, or to 3
+    if the rented machines counted.
+    """
+    work = Workload.from_columns(
+        submit_s=[0.0, 0.0, 0.0, 55.0, 56.0], work_s=[60.0, 99.0, 99.0, 1000.0, 20.0], cpu=1.0
+    )
+    for policy in ("ajw-t:b=10", "sww:waits=none,b=10"):
+        classes = f"order=wfq-order,classes=2,first=100s,W={math.log(2.0)!r}"
+        found = simulate_nodes(work, f"{policy},{classes}", cluster=cores(1)).jobs
+        assert found.start_s.tolist() == [0.0, 10.0, 10.0, 65.0, 60.0]
+        assert found.rented.tolist() == [False, True, True, True, False]
+
+
+def test_classes_of_an_order_that_has_none_are_refused() -> None:
+    with pytest.raises(PolicyError, match="parameter classes: only with order=wfq-order"):
+        simulate_nodes(one_core(1.0), "ajw:order=sjf,classes=2", cluster=cores(1))
 
 
 def test_classes_start_jobs_in_turn_by_weight() -> None:

@@ -46,6 +46,7 @@ POLICIES = [
     "sww:b=10m,waits=none",
     "compound:t=5m,b=10m,waits=none",
     "compound:t=5m,b=10m,waits=none,lengths=speculate,order=sjf",
+    "compound:t=5m,b=10m,waits=none,order=wfq-order,classes=4,first=10m",
 ]
 
 
@@ -182,7 +183,7 @@ OF_ONE = "portfolio:members=ajw-t/b=10m,period=10"
 
 
 # The others at length.
-@pytest.mark.parametrize("policy", ["njw", POLICIES[8], OF_ONE])
+@pytest.mark.parametrize("policy", ["njw", *POLICIES[8:], OF_ONE])
 def test_the_same_rents(policy: str, tmp_path: Path) -> None:
     specs, submit_s = jobs_of(100, 1, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
     assert_alike(specs, submit_s, MIXED, policy, tmp_path)
@@ -191,7 +192,7 @@ def test_the_same_rents(policy: str, tmp_path: Path) -> None:
 SHARES = FairUsers(3600.0, {"ann": Entitled(2.0, most_running=10.0), "bob": Entitled(most_units=24.0)})
 
 
-@pytest.mark.parametrize("policy", ["njw", POLICIES[8], OF_ONE])
+@pytest.mark.parametrize("policy", ["njw", *POLICIES[8:], OF_ONE])
 def test_the_same_rents_for_users_who_share_within_limits(policy: str, tmp_path: Path) -> None:
     specs, submit_s = jobs_of(100, 1, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
     assert_alike(specs, submit_s + 60.0, MIXED, policy, tmp_path, SHARES)

@@ -48,6 +48,7 @@ from betimes.policies.declaring import check_declaration, check_reads_only, is_u
 from betimes.policies.hooks import SAID, Parameter, Value, compiled
 from betimes.policies.nodes.orders import ORDERS, first_come, highest_level
 from betimes.policies.nodes.placement import RULES
+from betimes.policies.nodes.size_classes import SIZE_CLASSES
 from betimes.policies.nodes.wait_model import WaitModel
 
 BACKFILLS = {"easy": EASY, "conservative": CONSERVATIVE, "slurm": SLURM}
@@ -56,7 +57,10 @@ RESERVING = {"conservative": start_as_reserved, "slurm": backfill_as_slurm}
 MOST = 1e9  # limit of jobs in a window and of preemptions of a job
 
 ORDER = Parameter(
-    "order", "which waiting job goes first; random: lots drawn by the seed", "fifo", choices=tuple(ORDERS)
+    "order",
+    "which waiting job goes first; random: lots drawn by the seed",
+    "fifo",
+    choices=tuple(name for name, order in ORDERS.items() if not order.parameters),
 )
 PLACEMENT = Parameter(
     "placement",
@@ -146,6 +150,8 @@ class NodesPolicy:
                 f"{values.get('order')}; leave it out"
             )
         order = ORDERS.get(str(values.get("order", "fifo")))
+        if self.rank is None and order is not None and order.parameters == ():
+            self._check_no_classes(values)
         rule = RULES.get(str(values.get("placement", "best")) if self.place is None else "")
         hooks = self._hooks(values)
         for function in hooks.values():
@@ -233,6 +239,15 @@ class NodesPolicy:
             )
         return None if path is None else WaitModel.load(Path(str(path)))
 
+    def _check_no_classes(self, values: dict[str, Value | None]) -> None:
+        """Raise PolicyError if classes are set and the order has none."""
+        for each in SIZE_CLASSES:
+            if values.get(each.name, each.default) != each.default:
+                raise PolicyError(
+                    f"policy {self.name}, parameter {each.name}: only with order=wfq-order are jobs in classes; leave "
+                    "it out, or choose that"
+                )
+
     def _hooks(self, values: dict[str, Value | None]) -> dict[str, Any]:
         return {
             "rank": self.rank or ORDERS[str(values.get("order", "fifo"))].rank,
@@ -259,7 +274,7 @@ class NodesPolicy:
         return self.fills is not None and self.fills(values)
 
     def params(self, values: dict[str, Value | None]) -> Floats:
-        """The parameters in the order declared, `View.params`; a choice is its index among the choices.
+        """The parameters in the order declared, `View.params`, classes by size first; a choice is its index.
 
         If policies take turns, those of the first, with room for those of any other.
         """
@@ -270,7 +285,11 @@ class NodesPolicy:
         if self.planner is not None:  # which has its own
             return np.zeros(1)
         return np.array(
-            [_number(parameter, values[parameter.name]) for parameter in self.parameters] or [0.0]
+            [
+                _number(parameter, values[parameter.name])
+                for parameter in sorted(self.parameters, key=lambda each: each not in SIZE_CLASSES)
+            ]
+            or [0.0]
         )
 
     def _seconds(self, values: dict[str, Value | None], name: str) -> float:

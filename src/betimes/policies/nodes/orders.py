@@ -14,18 +14,24 @@ from betimes.core.nodes.columns import NodesView
 from betimes.core.nodes.passes.preemption import level_of
 from betimes.core.work import believed_left
 from betimes.kernels import Floats, Ints, kernel
+from betimes.policies.hooks import Parameter
+from betimes.policies.nodes.size_classes import SIZE_CLASSES, by_class_shares
 
 LEAST_RUN_S = 1.0  # least run time as a divisor
 
 
 @dataclass(frozen=True)
 class Order:
-    """A named rank: `rank` is the compiled hook, `dynamic` whether it changes while a job waits."""
+    """A named rank: `rank` is the compiled hook, `dynamic` whether it changes while a job waits.
+
+    parameters: it is for policies that have these.
+    """
 
     name: str
     summary: str
     rank: Any
     dynamic: bool = False
+    parameters: tuple[Parameter, ...] = ()
 
 
 @kernel
@@ -113,6 +119,13 @@ ORDERS: dict[str, Order] = {
         Order("wfp3", "the largest (wait / run)^3 x units first", wfp3, dynamic=True),
         Order("unicef", "the largest wait / (log2(units) x run) first", unicef, dynamic=True),
         Order("random", "by lots, drawn by the seed", at_random),
+        Order(
+            "wfq-order",
+            "the class of jobs by size that is furthest below its share, as under the policy of that name",
+            by_class_shares,
+            dynamic=True,
+            parameters=SIZE_CLASSES,
+        ),
     )
 }
 

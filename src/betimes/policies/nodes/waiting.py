@@ -14,6 +14,8 @@ from betimes.core.nodes.columns import NodesView
 from betimes.kernels import kernel
 from betimes.policies.hooks import Parameter
 from betimes.policies.nodes.hooks import ORDER, PLACEMENT, NodesPolicy
+from betimes.policies.nodes.orders import ORDERS
+from betimes.policies.nodes.size_classes import SIZE_CLASSES
 
 SHORT = Parameter("t", "a job that runs no longer is short", 900.0, low=0.0, high=1e9, is_duration=True)
 PATIENCE = Parameter("b", "a job waits no longer", 86_400.0, low=0.0, high=1e9, is_duration=True)
@@ -65,7 +67,9 @@ BACKFILL = Parameter(
     choices=("strict", "skip-over", "easy"),
 )
 
-QUEUE = (ORDER, BACKFILL, replace(PLACEMENT, default="best-cores"))
+ANY_ORDER = replace(ORDER, choices=tuple(ORDERS))
+QUEUE = (ANY_ORDER, *SIZE_CLASSES, BACKFILL, replace(PLACEMENT, default="best-cores"))
+OWN = len(SIZE_CLASSES)  # the number of the first parameter after these, `NodesPolicy.params`
 ORACLE, ESTIMATE, SPECULATE = 0, 1, 2
 
 
@@ -83,37 +87,27 @@ def always(view: NodesView, now: float, slot: int) -> float:
 
 @kernel
 def at_most(view: NodesView, now: float, slot: int) -> float:
-    """Wait: no longer than b, the first parameter."""
-    return now + view.params[0]
+    """Wait: no longer than b, the first parameter of its own."""
+    return now + view.params[OWN]
 
 
 @kernel
 def long_ones(view: NodesView, now: float, slot: int) -> float:
     """Wait: long jobs, without limit. Parameters: t, lengths, short_uses_owned, length."""
-    return _short_or(
-        view, now, slot, math.inf, view.params[0], view.params[1], view.params[2], view.params[3]
-    )
+    return _short_or(view, now, slot, math.inf)
 
 
 @kernel
 def long_ones_at_most(view: NodesView, now: float, slot: int) -> float:
     """Wait: long jobs, no longer than b. Parameters: t, lengths, short_uses_owned, length, b."""
-    until_s = now + view.params[4]
-    return _short_or(view, now, slot, until_s, view.params[0], view.params[1], view.params[2], view.params[3])
+    return _short_or(view, now, slot, now + view.params[OWN + 4])
 
 
 @kernel
-def _short_or(
-    view: NodesView,
-    now: float,
-    slot: int,
-    until_s: float,
-    t: float,
-    lengths: float,
-    apart: float,
-    core_time: float,
-) -> float:
+def _short_or(view: NodesView, now: float, slot: int, until_s: float) -> float:
     """`until_s` for a long job; now for a short or untried one, or minus infinity if it must not use owned machines."""
+    t, lengths = view.params[OWN], view.params[OWN + 1]
+    apart, core_time = view.params[OWN + 2], view.params[OWN + 3]
     if view.rentings[slot].speculated == 1:
         return until_s
     if lengths != SPECULATE:
