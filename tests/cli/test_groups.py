@@ -6,15 +6,27 @@ import json
 
 import pytest
 
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.spec.groups import parse_groups
 from tests.cli.conftest import Call, Slurm
 from tests.service.serving import Background
 
 SERVES = {
-    "groups": (
-        {"name": "physics", "users": ["ann", "bob"], "weight": 3, "max_running_jobs": 2, "usd_per_day": 5},
-        {"name": "biology", "users": ["ada"], "max_time": "1d"},
+    "settings": Settings(
+        groups=parse_groups(
+            [
+                {
+                    "name": "physics",
+                    "users": ["ann", "bob"],
+                    "weight": 3,
+                    "max_running_jobs": 2,
+                    "usd_per_day": 5,
+                },
+                {"name": "biology", "users": ["ada"], "max_time": "1d"},
+            ]
+        ),
+        half_life_s=1e6,
     ),
-    "half_life_s": 1e6,
 }
 
 

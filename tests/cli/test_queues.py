@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from betimes.service.machines.machine import Machine
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.spec.queues import parse_queues
 from tests.cli.conftest import Call, Slurm
 
 QUEUES = (
@@ -32,7 +34,7 @@ SERVES = {
         Machine(name, "virtual", "n", 4.0, 16.0, 0.0, labels=(("tier", tier),))
         for name, tier in (("a", "batch"), ("b", "batch"), ("c", "debug"))
     ),
-    "queues": QUEUES,
+    "settings": Settings(queues=parse_queues(QUEUES)),
     "policy": "nodes:fifo",
 }
 
@@ -92,7 +94,7 @@ def test_a_refusal_names_the_option_and_the_queues(betimes: Call, slurm: Slurm) 
     assert "--time-limit: jobs of queue debug may run for 60 min at most" in said
 
 
-@pytest.mark.parametrize("live", [{"queues": QUEUES[1:]}], indirect=True)
+@pytest.mark.parametrize("live", [{"settings": Settings(queues=parse_queues(QUEUES[1:]))}], indirect=True)
 def test_jobs_that_name_no_queue_are_in_one_of_all_nodes_where_none_is_the_default(slurm: Slurm) -> None:
     assert slurm("sinfo", "-h", "-o", "%P %N").out == "debug c\nbetimes* a,b,c\n"
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from betimes.cli.slurm_jobs import REASONS, final_code
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.reasons import CODES
 from betimes.service.spec.job_spec import JobSpec
@@ -55,7 +56,7 @@ def test_sbatch(slurm: Slurm, live: Background, tmp_path: Path, betimes: Call) -
     assert "using 1 processors on nodes any in partition short, and to end at 20" in tried.err
 
 
-@pytest.mark.parametrize("live", [{"resources": {"matlab": 2}}], indirect=True)
+@pytest.mark.parametrize("live", [{"settings": Settings(resources={"matlab": 2})}], indirect=True)
 @pytest.mark.parametrize(
     "words",
     [

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,8 +23,6 @@ from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import VirtualClock
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import Ended
-from betimes.service.spec.groups import parse_groups
-from betimes.service.spec.queues import parse_queues
 from betimes.service.startup.in_memory import assembled
 from betimes.service.startup.server import serve
 from betimes.service.store import Store
@@ -57,10 +55,7 @@ class Serving:
         policy: str = "fifo",
         begin_at: float = 0.0,
         machines: tuple[Machine, ...] = (HERE,),
-        resources: Mapping[str, int] | None = None,
-        queues: Sequence[Mapping[str, Any]] = (),
-        groups: Sequence[Mapping[str, Any]] = (),
-        half_life_s: float | None = None,
+        settings: Settings | None = None,
         offers: tuple[Offer, ...] = (),
         pages: bool = False,
         **options: Any,
@@ -70,13 +65,7 @@ class Serving:
         self.tokens = Tokens(self.store)
         self.token = self.tokens.new(user)
         self._machines, self._policy, self._offers = machines, policy, offers
-        self._settings = Settings(
-            offers=offers,
-            resources=dict(resources or {}),
-            queues=parse_queues(queues),
-            groups=parse_groups(groups),
-            half_life_s=half_life_s,
-        )
+        self._settings = replace(settings or Settings(), offers=offers)
         self._pages, self._options = pages, {"limits": QUICK, **options}
         self._open, self._runner = contextlib.AsyncExitStack(), asyncio.Runner()
         self._is_open = False

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given as drawn
 
 from betimes.errors import Refused
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.spec.groups import Group, parse_groups
 from betimes.service.spec.users import User
 from betimes.testing import InMemoryService
@@ -24,8 +25,9 @@ PHYSICS = {"name": "physics", "users": ["ann", "bob"], "max_running_jobs": 2, "m
 def serve(tmp_path: Path) -> Iterator[Any]:
     opened = list[Serving]()
 
-    def start(*groups: Mapping[str, Any], **options: Any) -> Serving:
-        it = Serving(tmp_path / str(len(opened)), groups=groups, **options)
+    def start(*groups: Mapping[str, Any], half_life_s: float | None = None) -> Serving:
+        settings = Settings(groups=parse_groups(groups), half_life_s=half_life_s)
+        it = Serving(tmp_path / str(len(opened)), settings=settings)
         opened.append(it.start())
         return it
 

@@ -18,7 +18,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import assembled
 from betimes.service.store.store import Store
-from betimes.service.tuning.process import Order, Told, in_process
+from betimes.service.tuning.process import Order, ReportProgress, in_process
 from betimes.service.tuning.retune import Retune
 from tests.service.tuning.fronts import front
 
@@ -37,12 +37,12 @@ class Searches:
     def __init__(self, at_once: Callable[[Order], Front] | None = None) -> None:
         self.at_once = at_once
         self.orders: list[Order] = []
-        self.told: Told = lambda _: None
+        self.told: ReportProgress = lambda _: None
         self.stop = asyncio.Event()
         self.cancelled = 0
         self.ends: asyncio.Future[Front]
 
-    async def __call__(self, order: Order, told: Told, stop: asyncio.Event) -> Front:
+    async def __call__(self, order: Order, told: ReportProgress, stop: asyncio.Event) -> Front:
         self.orders.append(order)
         if self.at_once is not None:
             return self.at_once(order)

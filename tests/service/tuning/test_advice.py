@@ -14,7 +14,7 @@ from betimes.service.runtime.seen import Seen
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import User, UserLimits
 from betimes.service.tuning.advice import AdviceOrder
-from betimes.service.tuning.process import Told
+from betimes.service.tuning.process import ReportProgress
 from betimes.service.views.models import AdviceSpec
 from tests.service.tuning.living import House, spec
 
@@ -33,7 +33,7 @@ class Advisers:
         self.may = asyncio.Event()
         self.orders: list[AdviceOrder] = []
 
-    async def __call__(self, order: AdviceOrder, told: Told, _: asyncio.Event) -> Advice:
+    async def __call__(self, order: AdviceOrder, told: ReportProgress, _: asyncio.Event) -> Advice:
         self.orders.append(order)
         await self.may.wait()
         return await asyncio.to_thread(order.work, lambda: False, told)

@@ -85,6 +85,18 @@ def test_where_there_is_no_room_the_sender_reads_that(tmp_path: Path) -> None:
         assert names(uploads.folder) == []
 
 
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
+    told, data = packed(some_code(tmp_path / "code"))
+    uploads = Uploads(tmp_path / "uploads")
+    uploads.folder.write_text("")
+    for attempt in (lambda: uploads.use(told.sha256), lambda: receive(uploads, told.sha256, data)):
+        with pytest.raises(
+            Unavailable, match=r"uploads is no directory, .*; an operator has to move it away"
+        ):
+            attempt()
+    assert uploads.old() == [], "nothing is tidied there"
+
+
 def test_an_archive_goes_once_it_has_not_been_used_for_long(tmp_path: Path) -> None:
     uploads = Uploads(tmp_path)
     assert uploads.old() == []

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-from betimes.cli.live.up import REPEATED, ConfigFile, Settings
+from betimes.cli.live.up import ConfigFile, Settings
 from betimes.cli.verbs import Json, Option
 from betimes.errors import InputError, ServiceError
 
@@ -206,15 +206,15 @@ def _option(at: str, value: Any, written: Any) -> list[str]:
     """A setting as options of `betimes up`."""
     from betimes.service.startup.config import SETTINGS
 
-    flag = SETTINGS[at].flag
+    setting = SETTINGS[at]
     if isinstance(value, bool):
-        return [flag] if value else []
+        return [setting.flag] if value else []
     if isinstance(value, str | Path):  # names of files in full
-        return [flag, str(value)]
-    if SETTINGS[at].name not in REPEATED:
-        return [flag, str(written)]
+        return [setting.flag, str(value)]
+    if not setting.repeats:
+        return [setting.flag, str(written)]
     texts = written.split(",") if isinstance(written, str) else written
-    return [word for text in texts for word in (flag, text)]
+    return [word for text in texts for word in (setting.flag, text)]
 
 
 def _text(words: list[str], for_all: bool, version: int | None) -> str:

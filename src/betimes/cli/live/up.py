@@ -30,20 +30,11 @@ IN_FORCE = "settings.json"  # in the state directory: the settings of the servic
 SESSIONS = "sessions.json"  # there, too: who is signed in to the page
 
 
-REPEATED = {"retune", "retune_objective", "retune_apply", "budget", "resource"}
-"""Settings that are given several times."""
-
-
 def _flags() -> dict[str, Any]:
     """An option for each setting of a service."""
-    switches = {"slurm", "ray_open", "resize_gain", "run_as_me", "read_all", "own_jobs_only"}
     return {
         setting.name: Annotated[
-            list[str] | None
-            if setting.name in REPEATED
-            else bool | None
-            if setting.name in switches
-            else str | None,
+            list[str] | None if setting.repeats else bool | None if setting.is_switch else str | None,
             Option(
                 setting.flag,
                 metavar=setting.metavar,

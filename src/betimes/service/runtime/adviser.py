@@ -17,7 +17,7 @@ from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.node import UP
 from betimes.service.scheduling.shares import has_limits
 from betimes.service.tuning.advice import AdviceOrder, cluster_of
-from betimes.service.tuning.process import Told, in_process
+from betimes.service.tuning.process import ReportProgress, in_process
 from betimes.service.tuning.recent import recent
 from betimes.service.tuning.view import AdviceView, AdvisingView
 from betimes.service.views.models import AdviceSpec
@@ -25,7 +25,7 @@ from betimes.twin.options import SimulationOptions
 
 MOST_JOBS = 20_000
 
-AdviseFor = Callable[[AdviceOrder, Told, asyncio.Event], Awaitable[Advice]]
+AdviseFor = Callable[[AdviceOrder, ReportProgress, asyncio.Event], Awaitable[Advice]]
 """Carries an order out. Raises InputError, ServiceError."""
 
 

@@ -61,7 +61,7 @@ class NodeHealth:
         """Why the machine is not well; null: it is."""
         launches = self._controller.launches
         try:
-            answer = await answer_of(command, launches, self._limit_s, as_one=True)
+            answer = await answer_of(command, launches, self._limit_s, output="together")
         except TimeoutError:
             return f"its health check has not ended within {length(self._limit_s)}"
         except OSError as error:

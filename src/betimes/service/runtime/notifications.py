@@ -9,12 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import re
 import shutil
-import signal
 import threading
-from asyncio.subprocess import DEVNULL, PIPE
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from betimes.errors import NotAllowed, StoreError
 from betimes.service.access.unix_users import account_of
+from betimes.service.runtime.commands import answer_of
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.mail import Mails, MailSettings, NotSent
@@ -45,8 +43,6 @@ MOST_AT_ONCE = 8
 MOST_OPEN = 500  # to be delivered, or between two tries: further ones stay in the log until then
 
 EVENTS_A_NOTE = 10_000  # a start after a crash reads as many again that notify nobody
-
-_IN_FOLDER = 'cd "$1" 2>/dev/null; exec /bin/sh -c "$0"'
 
 _OF_THE_SHELL = re.compile(
     "alias|bg|break|case|cd|command|continue|eval|exec|exit|export|false|fg|for|function|getopts|hash|if|jobs|kill|local|"
@@ -332,24 +328,12 @@ async def _post(one: Notification, http: httpx.AsyncClient) -> None:
 
 
 async def _run(one: Notification, launches: Launches) -> None:
-    """Run it by a shell, in the job's folder where that is here; raises Undelivered. When it is cancelled, all of its
-    processes are killed.
+    """Run it by a shell, in the job's folder where that is here, and as the job does; raises Undelivered.
 
-    A job's hook runs as the job does: its folder is entered by the shell, as another user may enter less than root.
+    The caller limits its time.
     """
     job = one.body["job"]
-    folder = one.folder if one.folder is not None else "/"
-    try:
-        owner = await asyncio.to_thread(account_of, one.user) if one.user is not None else None
-    except NotAllowed as error:
-        raise Undelivered(str(error)) from None
-    become: dict[str, Any] = {}
-    if owner is not None:
-        become = {"user": owner.uid, "group": owner.gid, "extra_groups": owner.groups, "umask": 0o022}
     variables = {
-        **(owner.variables if owner is not None else {}),
-        **launches.kept_for(one.user),  # and none of the service's secrets
-        "BETIMES_STATE": str(launches.state),
         "BETIMES_EVENT": one.body["event"],
         "BETIMES_EVENT_ID": f"{one.event_id}",
         "BETIMES_JOB_ID": f"{job['job_id']}",
@@ -357,23 +341,17 @@ async def _run(one: Notification, launches: Launches) -> None:
         "BETIMES_STATUS": job["status"],
         "BETIMES_TEXT": one.body["text"],
     }
+    given, folder = f"{json.dumps(one.body)}\n", one.folder or "/"
     try:
-        process = await asyncio.create_subprocess_exec(
-            "/bin/sh", "-c", _IN_FOLDER, one.to, folder, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, cwd="/",
-            env=variables, start_new_session=True, **become,
-        )  # fmt: skip
-    except (OSError, ValueError) as error:
+        owner = await asyncio.to_thread(account_of, one.user) if one.user is not None else None
+        answer = await answer_of(
+            one.to, launches, None, given, variables, output="dropped", owner=owner, folder=folder
+        )
+    except (NotAllowed, OSError, ValueError) as error:
         raise Undelivered(str(error)) from None
-    try:
-        await process.communicate(f"{json.dumps(one.body)}\n".encode())
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-    if process.returncode:
+    if answer.status:
         raise Undelivered(
-            f"the command exits with {process.returncode}"
-            if process.returncode > 0
-            else f"the command is ended by signal {-process.returncode}"
+            f"the command exits with {answer.status}"
+            if answer.status > 0
+            else f"the command is ended by signal {-answer.status}"
         )

@@ -176,8 +176,7 @@ class Rentals:
         }
         known = ordered | set(scheduler.ledger.nodes)
         new = [machine for machine in self._cloud.booting() if machine.name not in known]
-        for machine in new:
-            scheduler.nodes.rent(machine, cause)
+        scheduler.nodes.rent(new, cause)
         return [machine.name for machine in new]
 
 
@@ -228,7 +227,7 @@ def _tell(scheduler: Scheduler, event: CloudEvent) -> None:
     match event:
         case Booted(machine=machine):
             if machine.name not in nodes:
-                scheduler.nodes.rent(machine, "cloud", UP)
+                scheduler.nodes.rent([machine], "cloud", UP)
             elif not nodes[machine.name].is_shared:
                 scheduler.rentals.up(machine.name, at)
             elif nodes[machine.name].status == BOOTING:

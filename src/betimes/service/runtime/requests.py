@@ -146,9 +146,8 @@ def change_members(scheduler: Scheduler, joined: Iterable[Machine], left: Iterab
 
     Repeated, as after a turn that was not stored, it changes nothing.
     """
-    for machine in joined:
-        if machine.name not in scheduler.ledger.nodes:
-            scheduler.nodes.add(machine, "cluster")
+    new = [machine for machine in joined if machine.name not in scheduler.ledger.nodes]
+    scheduler.nodes.add_all(new, "cluster")
     for name in left:
         if name in scheduler.ledger.nodes:
             scheduler.nodes.left(name)

@@ -466,10 +466,10 @@ def _read_ends(text: str) -> Iterable[tuple[str, SlurmEnd]]:
 def _take_nodes(scheduler: Scheduler, machines: Machines) -> None:
     """Nodes come, go, and take jobs or not, as Slurm has it."""
     known = scheduler.ledger.nodes
-    for machine in machines_of_slurm(machines):
-        if machine.name not in known:
-            scheduler.nodes.add(machine, "slurm")
-        elif known[machine.name].machine != machine:
+    there = machines_of_slurm(machines)
+    scheduler.nodes.add_all([machine for machine in there if machine.name not in known], "slurm")
+    for machine in there:
+        if known[machine.name].machine != machine:
             scheduler.nodes.change(machine)
         is_open = machines.nodes[machine.name].is_open
         if is_open != (known[machine.name].status == UP):

@@ -89,7 +89,7 @@ class Nodes(Part):
 
     def rent(
         self,
-        machine: Machine,
+        machines: Iterable[Machine],
         cause: str,
         status: Literal["booting", "up"] = BOOTING,
         for_job: int | None = None,
@@ -98,13 +98,16 @@ class Nodes(Part):
         by_policy: bool = False,
         asked_at: float | None = None,
     ) -> None:
-        """Add a rented node, which boots unless it is up. asked_at: when it was requested; null: now.
+        """Add rented nodes, which boot unless they are up. asked_at: when they were requested; null: now.
 
-        Raises Conflict for a name that is taken.
+        The engine takes them over together. Raises Conflict for a name that is taken.
         """
         now_at = self._state.now_at
         up_at, rented_at = now_at if status == UP else None, now_at if asked_at is None else asked_at
-        self._add([Node(machine, status, rented_at, for_job, for_user, by_policy, up_at)], cause)
+        self._add(
+            [Node(machine, status, rented_at, for_job, for_user, by_policy, up_at) for machine in machines],
+            cause,
+        )
 
     def change(self, machine: Machine) -> None:
         """A node has come back with another capacity."""
@@ -382,7 +385,7 @@ class MachineRentals(Part):
         """The cloud has given out a machine, ordered at this instant, which boots."""
         self._refused.pop(machine.type, None)
         expected = self._engine.name_machine(move, machine.name)
-        self._nodes.rent(machine, "policy", by_policy=True, asked_at=asked_at)
+        self._nodes.rent([machine], "policy", by_policy=True, asked_at=asked_at)
         self._rebind(move, machine.name)
         if (move.machine, move.generation) in self._unwanted:
             self._unwanted.discard((move.machine, move.generation))
@@ -477,9 +480,8 @@ class JobRentals(Part):
         If the job is over they go back at once.
         """
         job = self._state.ledger.jobs.get(number)
-        for machine in machines:
-            user = job.user if job is not None else None
-            self._nodes.rent(machine, "policy", for_job=number, for_user=user, asked_at=asked_at)
+        user = job.user if job is not None else None
+        self._nodes.rent(machines, "policy", for_job=number, for_user=user, asked_at=asked_at)
         if job is not None and job.rental is not None and len(job.rental.nodes) < job.rental.count:
             text = f"{len(machines)} of {job.rental.count} machines boot"
             self._engine.lose_machines(job, FAILED)

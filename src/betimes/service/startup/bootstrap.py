@@ -449,8 +449,7 @@ def _begin(
     """Begin a history, or go on with the recovered one; alive: the nodes of a cluster that are still there."""
     scheduler = controller.scheduler
     if not known:
-        for machine in machines:
-            scheduler.nodes.add(machine, "operator")
+        scheduler.nodes.add_all(machines, "operator")
         scheduler.open(
             SLURM_POLICY if config.slurm else config.policy or DEFAULT_POLICY, controller.clock.now_s()
         )
@@ -458,11 +457,11 @@ def _begin(
     check_start(machines, scheduler.ledger.nodes.values())
     controller.resume()
     scheduler = controller.scheduler
+    nodes = scheduler.ledger.nodes
+    scheduler.nodes.add_all([machine for machine in machines if machine.name not in nodes], "operator")
     for machine in machines:
-        node = scheduler.ledger.nodes.get(machine.name)
-        if node is None:
-            scheduler.nodes.add(machine, "operator")
-        elif node.machine != machine:
+        node = nodes[machine.name]
+        if node.machine != machine:
             log.warning("node %s has changed: %s was %s", machine.name, machine, node.machine)
             scheduler.nodes.change(machine)
     for name, node in list(scheduler.ledger.nodes.items()):

@@ -11,6 +11,7 @@ import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -48,6 +49,12 @@ class Setting(NamedTuple):
     parse: Callable[[Any], Any]
     metavar: str | None = None
     default: str | None = None  # as a user would write it; null: the help explains the default
+    repeats: bool = False  # it is given several times
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether its option has no value."""
+        return self.parse is _yes
 
     @property
     def flag(self) -> str:
@@ -76,17 +83,38 @@ def _hook(value: Any) -> str:
     return hook
 
 
-def _limit(value: Any) -> float:
-    seconds = parse_duration(_written(value))
-    if not 0.1 <= seconds <= 600.0:
-        raise ValueError("give a time of 100ms to 10m")
+def _written(value: Any) -> str:
+    """A quantity as text: a file may give it as a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("give a text or a number")
+    return str(value)
+
+
+def _seconds(value: Any) -> float:
+    return parse_duration(_written(value))
+
+
+def _some_seconds(value: Any) -> float:
+    seconds = _seconds(value)
+    if seconds <= 0.0:
+        raise ValueError("give a time above 0, such as 30s")
     return seconds
 
 
-def _period(value: Any) -> float:
-    seconds = parse_duration(_written(value))
-    if not 1.0 <= seconds <= 86_400.0:
-        raise ValueError("give a time of 1s to 1d")
+def _time(least: str, most: str) -> Callable[[Any], float]:
+    def parse(value: Any) -> float:
+        seconds = _seconds(value)
+        if not parse_duration(least) <= seconds <= parse_duration(most):
+            raise ValueError(f"give a time of {least} to {most}")
+        return seconds
+
+    return parse
+
+
+def _poll_seconds(value: Any) -> float:
+    seconds = _seconds(value)
+    if seconds < LEAST_POLL_S:
+        raise ValueError(f"give at least {LEAST_POLL_S:g}s, as sites forbid to ask more often")
     return seconds
 
 
@@ -133,49 +161,24 @@ def _whole(least: int, most: int | None = None) -> Callable[[Any], int]:
     return parse
 
 
-def _frac(value: Any) -> float:
+def _frac(value: Any, *, can_be_1: bool = True) -> float:
     try:
         share = float(value)
     except (TypeError, ValueError):
         share = -1.0
-    if not 0.0 < share <= 1.0:
-        raise ValueError("give a fraction above 0 and up to 1, such as 0.5")
+    if not 0.0 < share < 1.0 and not (can_be_1 and share == 1.0):
+        limits, example = ("up to 1", 0.5) if can_be_1 else ("below 1", 0.8)
+        raise ValueError(f"give a fraction above 0 and {limits}, such as {example}")
     return share
 
 
-def _inner_frac(value: Any) -> float:
-    try:
-        share = float(value)
-    except (TypeError, ValueError):
-        share = -1.0
-    if not 0.0 < share < 1.0:
-        raise ValueError("give a fraction above 0 and below 1, such as 0.8")
-    return share
+def _one_of(*words: str) -> Callable[[Any], str]:
+    def parse(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"give {', '.join(words[:-1])} or {words[-1]}")
+        return value
 
-
-def _metrics(value: Any) -> str:
-    if value not in ("token", "local", "off"):
-        raise ValueError("give token, local or off")
-    return value
-
-
-def _local_users(value: Any) -> str:
-    if value not in ("known", "any"):
-        raise ValueError("give known or any")
-    return value
-
-
-def _user_names(value: Any) -> str:
-    if value not in ("auto", "shown", "hashed"):
-        raise ValueError("give auto, shown or hashed")
-    return value
-
-
-def _poll_seconds(value: Any) -> float:
-    seconds = parse_duration(_written(value))
-    if seconds < LEAST_POLL_S:
-        raise ValueError(f"give at least {LEAST_POLL_S:g}s, as sites forbid to ask more often")
-    return seconds
+    return parse
 
 
 def _pace(value: Any) -> Pace | None:
@@ -201,17 +204,6 @@ def _fleet(value: Any) -> str:
     return value
 
 
-def _seconds(value: Any) -> float:
-    return parse_duration(_written(value))
-
-
-def _some_seconds(value: Any) -> float:
-    seconds = parse_duration(_written(value))
-    if seconds <= 0.0:
-        raise ValueError("give a time above 0, such as 30s")
-    return seconds
-
-
 def _bytes(value: Any) -> int:
     return round(parse_gib(_written(value)) * 2**30)
 
@@ -232,13 +224,6 @@ def _no_groups() -> Groups:
     return _groups([])
 
 
-def _written(value: Any) -> str:
-    """A quantity as text: a file may give it as a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError("give a text or a number")
-    return str(value)
-
-
 def _texts(value: Any) -> tuple[str, ...]:
     """Several: flags that are repeated, an array of the file, or in the environment separated by commas."""
     found = value.split(",") if isinstance(value, str) else value
@@ -253,8 +238,10 @@ def _setting(
     parse: Callable[[Any], Any] = _text,
     metavar: str | None = None,
     default: str | None = None,
+    *,
+    repeats: bool = False,
 ) -> dict[str, Setting]:
-    return {"setting": Setting(name, help, parse, metavar, default)}
+    return {"setting": Setting(name, help, parse, metavar, default, repeats)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,7 +273,7 @@ class ServiceConfig:
             "local_users",
             "Which other Unix users of this machine may use the service without a token, over a Unix socket: known: "
             "those of `betimes users`; any: each, as a user; by default none.",
-            _local_users,
+            _one_of("known", "any"),
             "known|any",
         ),
     )
@@ -339,7 +326,7 @@ class ServiceConfig:
             "metrics",
             "Who may read /metrics, for Prometheus: token: who has one; local: and each caller on this "
             "machine; off: nobody, and nothing is counted.",
-            _metrics,
+            _one_of("token", "local", "off"),
             "token|local|off",
             "token",
         ),
@@ -471,7 +458,7 @@ class ServiceConfig:
             "user_names",
             "Whether --slurm keeps the names of users and jobs, or hashes that tell them apart; auto: hashes where "
             "Slurm hides users (PrivateData), and readers see the jobs of others.",
-            _user_names,
+            _one_of("auto", "shown", "hashed"),
             "auto|shown|hashed",
             "auto",
         ),
@@ -501,7 +488,7 @@ class ServiceConfig:
         metadata=_setting(
             "interval",
             "The share of jobs that are to be done within the interval that they are promised.",
-            _inner_frac,
+            partial(_frac, can_be_1=False),
             "FRACTION",
             "0.8",
         ),
@@ -628,7 +615,7 @@ class ServiceConfig:
     )
     node_health_every_s: float = field(
         default=300.0,
-        metadata=_setting("node_health_every", "How often it is run.", _period, "TIME", "5m"),
+        metadata=_setting("node_health_every", "How often it is run.", _time("1s", "1d"), "TIME", "5m"),
     )
     submit_filter: str | None = field(
         default=None,
@@ -645,7 +632,7 @@ class ServiceConfig:
         metadata=_setting(
             "submit_filter_limit",
             "The time that it has for a job, which is refused otherwise.",
-            _limit,
+            _time("100ms", "10m"),
             "TIME",
             "10s",
         ),
@@ -668,6 +655,7 @@ class ServiceConfig:
             "prediction errors have drifted, or both (give it twice). What is found is proposed.",
             _texts,
             "TIME|drift",
+            repeats=True,
         ),
     )
     retune_objective: tuple[str, ...] = field(
@@ -677,6 +665,7 @@ class ServiceConfig:
             "For what, once for each; by default those that --retune-apply bounds, else jct:avg and pred_err:avg.",
             _texts,
             "METRIC:MEASURE",
+            repeats=True,
         ),
     )
     retune_jobs: int | None = field(
@@ -696,6 +685,7 @@ class ServiceConfig:
             "are factors of what the policy in force brings), pred_err:p99<=0.2, slowdown:p95<=1.1x.",
             _texts,
             "METRIC:MEASURE<=X",
+            repeats=True,
         ),
     )
     budget: Budgets = field(
@@ -707,6 +697,7 @@ class ServiceConfig:
             "Repeatable.",
             lambda value: parse_budgets(_texts(value)),
             "[USER=]USD[/day|/month]",
+            repeats=True,
         ),
     )
     most_machines: int | None = field(
@@ -754,6 +745,7 @@ class ServiceConfig:
             "--resource. Repeatable.",
             lambda value: parse_resources(_texts(value)),
             "NAME=N",
+            repeats=True,
         ),
     )
 

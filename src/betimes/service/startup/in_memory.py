@@ -122,8 +122,7 @@ async def assembled(
     if known:
         controller.resume()
     else:
-        for machine in machines:
-            scheduler.nodes.add(machine, "operator")
+        scheduler.nodes.add_all(machines, "operator")
         scheduler.open(policy, clock.now_s())
     world = admit_virtual_nodes(controller, at_once, world_of)
     if arrivals is not None:

@@ -10,7 +10,7 @@ from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.foresight.advice import Advice, Period, advise
 from betimes.foresight.advice.candidates import Candidates
 from betimes.service.machines.machine import Machine
-from betimes.service.tuning.process import Told
+from betimes.service.tuning.process import ReportProgress
 from betimes.twin.options import SimulationOptions
 
 
@@ -30,7 +30,7 @@ class AdviceOrder:
         """The kind of the result."""
         return Advice
 
-    def work(self, stopped: Callable[[], bool], report: Told) -> Advice:
+    def work(self, stopped: Callable[[], bool], report: ReportProgress) -> Advice:
         """The advice. Raises InputError if the jobs cannot be simulated under the policy in force."""
         found = advise(
             self.period,

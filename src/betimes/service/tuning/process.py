@@ -22,7 +22,7 @@ from betimes.foresight.tuning import Front, Progress, Search, tune
 from betimes.service.tuning.recent import Recent
 from betimes.service.views.models import TuneSpec
 
-Told = Callable[[dict[str, Any]], None]
+ReportProgress = Callable[[dict[str, Any]], None]
 """Receives the progress of work; of a search: doing, done, of, front, hypervolume."""
 
 Brought_co = TypeVar("Brought_co", bound=BaseModel, covariant=True)
@@ -36,7 +36,7 @@ class Work(Protocol[Brought_co]):
         """The kind of the result."""
         ...
 
-    def work(self, stopped: Callable[[], bool], report: Told) -> Brought_co:
+    def work(self, stopped: Callable[[], bool], report: ReportProgress) -> Brought_co:
         """The result, at once where `stopped` says so. Raises InputError; KeyboardInterrupt: there is none yet."""
         ...
 
@@ -58,7 +58,7 @@ class Order:
         """The kind of the result."""
         return Front
 
-    def work(self, stopped: Callable[[], bool], report: Told) -> Front:
+    def work(self, stopped: Callable[[], bool], report: ReportProgress) -> Front:
         """As `carry_out`, with progress as it is sent."""
 
         def progressed(progress: Progress) -> None:
@@ -94,7 +94,7 @@ class Order:
         )
 
 
-SearchFor = Callable[[Order, Told, asyncio.Event], Awaitable[Front]]
+SearchFor = Callable[[Order, ReportProgress, asyncio.Event], Awaitable[Front]]
 """Carries out an order; the event asks it to end with the front so far. Raises InputError, ServiceError."""
 
 WORKER = "betimes.service.tuning.worker"
@@ -102,12 +102,12 @@ STOP = b"s"
 LONGEST_LINE = 1 << 28
 
 
-async def search_in_process(order: Order, report: Told, stop: asyncio.Event) -> Front:
+async def search_in_process(order: Order, report: ReportProgress, stop: asyncio.Event) -> Front:
     """A `SearchFor`: one process, in a separate session, killed when this is cancelled."""
     return await in_process(order, report, stop)
 
 
-async def in_process(order: Work[Brought_co], report: Told, stop: asyncio.Event) -> Brought_co:
+async def in_process(order: Work[Brought_co], report: ReportProgress, stop: asyncio.Event) -> Brought_co:
     """Carry work out in one process, in a separate session, killed when this is cancelled.
 
     Raises InputError, ServiceError.

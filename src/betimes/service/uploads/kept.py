@@ -49,7 +49,10 @@ class Uploads:
         return self.folder / f"{sha256}.zip"
 
     def use(self, sha256: str) -> int | None:
-        """The size of an archive, bytes, which then stays for a while; null: there is none."""
+        """The size of an archive, bytes, which then stays for a while; null: there is none.
+
+        Raises Unavailable where it cannot be looked for.
+        """
         path = self.path(sha256)
         with self._using:
             try:
@@ -57,6 +60,8 @@ class Uploads:
                 return path.stat().st_size
             except FileNotFoundError:
                 return None
+            except OSError as error:
+                raise self._trouble(error, "be read", "an operator has to mend that") from None
 
     async def receive(self, sha256: str, pieces: AsyncIterator[bytes]) -> int:
         """Take an archive, whose pieces are read to the end; its size, bytes.
@@ -72,9 +77,7 @@ class Uploads:
             except OSError as error:
                 async for _ in pieces:  # else the sender does not see the answer
                     pass
-                raise Unavailable(
-                    f"the upload cannot be kept in {path.parent} ({error.strerror}); make room there, and send it again"
-                ) from None
+                raise self._trouble(error, "be kept", "make room there, and send it again") from None
             return size
         finally:
             with contextlib.suppress(OSError):  # it has its name, or a later round removes it
@@ -105,6 +108,14 @@ class Uploads:
                 "sha256",
             )
         return size
+
+    def _trouble(self, error: OSError, what: str, remedy: str) -> Unavailable:
+        if isinstance(error, NotADirectoryError | FileExistsError):
+            return Unavailable(
+                f"{self.folder} is no directory, so that nothing can be sent along with a job; an operator has to move "
+                "it away"
+            )
+        return Unavailable(f"the upload cannot {what} in {self.folder} ({error.strerror}); {remedy}")
 
     def _admit(self, draft: Path, path: Path) -> None:
         """Give an archive its name; raises Refused for one that cannot be used."""

@@ -19,7 +19,7 @@ def booting(policy: str, nodes: int = 1, gpu: float = 0.0, count: int = 1) -> Cl
     cluster = Cluster(policy, nodes, offers=(offer,))
     for number in range(count):
         cluster.scheduler.nodes.rent(
-            Machine(f"g-{number}", "fake-cloud", "g", 4.0, 16.0, gpu, 1.0), "operator"
+            [Machine(f"g-{number}", "fake-cloud", "g", 4.0, 16.0, gpu, 1.0)], "operator"
         )
     cluster.turn()
     return cluster
@@ -78,7 +78,7 @@ def test_of_several_each_counts_when_it_is_up() -> None:
     cluster = booting("nodes:fifo", nodes=0, count=2)
     began = cluster.now_at
     cluster.go_on(10.0)
-    cluster.scheduler.nodes.rent(Machine("g-9", "fake-cloud", "g", 4.0, 16.0, 0.0, 1.0), "operator")
+    cluster.scheduler.nodes.rent([Machine("g-9", "fake-cloud", "g", 4.0, 16.0, 0.0, 1.0)], "operator")
     cluster.submit(*(spec(1000.0, cpu=4.0) for _ in range(3)))
     starts = [foreseen(cluster).times(job)[0] for job in (1, 2, 3)]
     assert np.array(starts) - began == pytest.approx([BOOT_S, BOOT_S, BOOT_S + 10.0])
