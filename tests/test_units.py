@@ -83,3 +83,4 @@ def test_decimals_show_the_smallest_value() -> None:
 def test_short_names_stay_apart() -> None:
     assert short_names(["fifo", "wfq:T=1", "wfq:T=2"]) == ["fifo", "wfq (1)", "wfq (2)"]
     assert short_names(["./mine.py:shortest_first", "srsf"]) == ["mine.py:shortest_first", "srsf"]
+    assert short_names(["portfolio:members=easy+compound/t=10m,objective=cost:10"]) == ["portfolio"]

@@ -29,7 +29,7 @@ from tests.docs.pages import (
 )
 
 SLOW = ("docs/how-to/compare-policies.md", "docs/how-to/owned-and-rented.md")
-SLOW += ("docs/how-to/rent-machines.md", "docs/how-to/tune.md")
+SLOW += ("docs/how-to/rent-machines.md", "docs/how-to/the-five-together.md", "docs/how-to/tune.md")
 PAGES = [
     pytest.param(page, marks=pytest.mark.slow) if page in SLOW else page
     for page in followed()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -334,10 +335,8 @@ def _escaped(text: str) -> str:
 
 def short_names(policies: Sequence[str]) -> list[str]:
     """Names for tables and legends: without parameters and folders, numbered if two would be the same."""
-    bases: list[str] = []
-    for policy in policies:
-        name, _, parameters = policy.rpartition(":")
-        bases.append((name if "=" in parameters else policy).rsplit("/", 1)[-1])
+    # A parameter's value may have colons and slashes of its own, as in objective=cost:10.
+    bases = [re.split(r":(?=\w+=)", policy, maxsplit=1)[0].rsplit("/", 1)[-1] for policy in policies]
     return [
         base if bases.count(base) == 1 else f"{base} ({bases[: i + 1].count(base)})"
         for i, base in enumerate(bases)
