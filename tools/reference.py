@@ -25,6 +25,7 @@ from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.nodes.orders import ORDERS
 from betimes.policies.nodes.placement import RULES
 from betimes.policies.nodes.registry import NODES_POLICIES
+from betimes.policies.pool.renting import RENTING
 from betimes.policies.registry import POLICIES
 from betimes.service.spec import job_file
 from betimes.service.spec.job_file import MOST_BYTES, MOST_JOBS
@@ -84,6 +85,13 @@ def policies_page() -> str:
             "named with its parameters after a colon: `wfq:zeta_min=0.85,delta=0.04`. Lists are joined by `+`, and "
             "fractions are allowed: `weights=19/20+1/20`.",
             *_sections(POLICIES.values()),
+            "## Renting",
+            "Every policy for a pool takes these, too: it rents machines of the cluster file's offers "
+            "([how](../how-to/rent-machines.md#rent-for-a-pool)).",
+            _table(
+                ("parameter", "default", "meaning", "values"),
+                ((f"`{p.name}`", _value(p.default), p.help, _policy_range(p)) for p in RENTING),
+            ),
         )
     )
 

@@ -145,6 +145,8 @@ def predicting(
     copy = room_to_play(run.state)
     source = run.state
     starts, believed, expected = playouts_of(learning, len(run.workload), believing)
+    if run.machines is not None:
+        return lambda stop: run.step_renting(stop, lambda row: _promise_renting(run, row, wanted, believing))
 
     taken_over = run.options.state is not None
 
@@ -161,6 +163,17 @@ def predicting(
         )
 
     return step
+
+
+def _promise_renting(run: Simulation, row: int, wanted: Ints, believing: bool) -> None:
+    """Promise a finish to the job that has just been submitted: machines come and go in the play-out, too."""
+    if wanted[row] == 0:
+        return
+    copy = run.driver.copy(len(run.workload), believing=believing)
+    copy.rules = copy.rules.replaced(learns=False)
+    copy.advance(math.inf)
+    run.predicted[row] = copy.trace.outcome[row].finish_s
+    run.driver.spare = copy.state
 
 
 def _promise_taken_over(run: Simulation, wanted: Ints, learning: LearningRun | None) -> None:

@@ -16,6 +16,7 @@ from betimes.errors import PolicyError, did_you_mean
 from betimes.policies.hooks import Parameter, Policy, Value
 from betimes.policies.loading import installed_policy, load_policy
 from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.policies.pool.renting import RENTING
 from betimes.units import SECONDS
 
 LARGEST = 1e18  # limit of numbers in a specification
@@ -65,7 +66,8 @@ def parsed(text: str, known: Mapping[str, AnyPolicy], kind: type[AnyPolicy]) -> 
         policy, source = installed_policy(name), name
         if not isinstance(policy, kind):
             raise PolicyError(f"unknown policy {name!r}{plugins.or_else(plugins.POLICIES, name, known)}")
-    declared = {p.name: p for p in policy.parameters}
+    parameters = (*policy.parameters, *(RENTING if kind is Policy else ()))
+    declared = {p.name: p for p in parameters}
     given: dict[str, Value] = {}
     for part in filter(None, rest.split(",")):
         key, equals, value = (piece.strip() for piece in part.partition("="))
@@ -81,7 +83,7 @@ def parsed(text: str, known: Mapping[str, AnyPolicy], kind: type[AnyPolicy]) -> 
         if key in given:
             raise PolicyError(f"policy {source}, parameter {key} is given twice")
         given[key] = _value(source, declared[key], value)
-    values = {p.name: given.get(p.name, p.default) for p in policy.parameters}
+    values = {p.name: given.get(p.name, p.default) for p in parameters}
     return ChosenPolicy(policy, values, tuple(given), source, is_shipped=source in known)
 
 

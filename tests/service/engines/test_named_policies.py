@@ -23,6 +23,8 @@ OFFER = Offer(type="m8", cpu=8, memory_gib=32, usd_per_h=0.384)
         ("njw:spot=true", "the service rents the spot machines that the cluster file offers"),
         ("sww:b=-5m", "parameter b: -300 is not between 0 and"),
         ("ljw:t=-1", "parameter t: -1 is not between 0 and"),
+        ("fifo:rent_within=1h", "rent machines by hand"),
+        ("pool:max-min:rent_price=1", "nothing is rented without rent_within"),
     ],
 )
 def test_what_cannot_be_done_live(policy: str, why: str) -> None:

@@ -18,6 +18,7 @@ from betimes.policies.loading import installed_policy
 from betimes.policies.nodes import families
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.nodes.registry import NODES_POLICIES
+from betimes.policies.pool.renting import renting_rule
 from betimes.service.engines import nodes as nodes_engine
 from betimes.service.engines import pool
 from betimes.service.engines.planner_rounds import planners_for
@@ -36,6 +37,13 @@ def kind_of(policy: str) -> tuple[Engine, str]:
 def check_live(policy: str, offers: Sequence[Offer]) -> None:
     """Raise PolicyError for a policy that rents machines without offers, or as only the twin does so far."""
     kind, text = kind_of(policy)
+    if kind == POOL and "rent_" in text:
+        own = parse_policy(text)
+        if renting_rule(policy, own.values) is not None:
+            raise PolicyError(
+                f"policy {policy}, parameter rent_within: only simulations rent for a pool so far; leave it out here, "
+                "and rent machines by hand (`betimes nodes add --kind rented TYPE`): the pool uses these"
+            )
     found = _by_name(text) if kind == NODES else None
     if found is None:
         return

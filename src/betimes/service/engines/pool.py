@@ -328,21 +328,7 @@ class LivePool:
 
         False: the policy makes other classes of such a pool, and another engine has to be made.
         """
-        return self._resize(self.driver, units)
-
-    def _resize(self, driver: Driver, units: int) -> bool:
-        state = driver.state
-        entries.settle_instant(state)
-        if units == state.pool[0].units:
-            return True
-        prepared = self._prepared(units, state.speedup)
-        if prepared.groups != len(state.groups):
-            return False
-        state = with_nodes(state, np.zeros((0, 3), dtype=np.int64), max(units, int(state.pool[0].used)))
-        driver.state = state.replaced(params=prepared.params, table=prepared.table)
-        entries.change_units(driver.state, float(units))
-        driver.heed(entries.rank_anew(driver.state, driver.rules, driver.trace))
-        return True
+        return self.driver.resize(units, self._prepared)
 
     @property
     def places_units(self) -> bool:
@@ -443,7 +429,9 @@ class LivePool:
             driver.advance(one.at_s)
             driver.state.pool[0].now = one.at_s
             driver.state.nodes[one.node].up = 1
-            if not self._resize(driver, one.units):  # another engine is made then, with unknown classes
+            if not driver.resize(
+                one.units, self._prepared
+            ):  # another engine is made then, with unknown classes
                 return
             driver.state.pool[0].pending = 1
 

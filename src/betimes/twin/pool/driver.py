@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.core.pool.columns import GROWTH, PoolRules, State, clear, is_room_for, room_to_play
+from betimes.core.pool.columns import GROWTH, PoolRules, State, clear, is_room_for, room_to_play, with_nodes
 from betimes.core.status import DONE, FORESEEN, NEED_SLOTS, PAUSED, REFUSED, STUCK
 from betimes.errors import BetimesError
-from betimes.kernels import Ints, as_array
+from betimes.kernels import FloatTable, Ints, as_array
+from betimes.policies.hooks import Prepared
 from betimes.policies.violations import violation
 from betimes.twin.pool import entries
 from betimes.twin.pool.event_loop import Trace
@@ -29,12 +30,30 @@ Answers = Mapping[int, Callable[["Driver"], object]]
 """By status of the loop: the answer to it, after which the loop goes on."""
 
 
+class Machines(Protocol):
+    """Machines that come and go while a driver goes on (`rented`)."""
+
+    @property
+    def next_s(self) -> float:
+        """When something is due next, s; infinity: never."""
+        ...
+
+    def change(self, driver: Driver) -> None:
+        """Do what is due at the driver's instant; the policy may have to be asked then (`Pool.pending`)."""
+        ...
+
+    def copy(self) -> Machines:
+        """The same, to be played forward."""
+        ...
+
+
 @dataclass(eq=False)
 class Driver:
     """A pool under a policy.
 
     row: (1,) the next row of the trace to submit. policy: its name. name_of: the job in a slot, for messages. answers:
-    to the statuses that are asked here; columns grow in any case. is_copy: the state is played forward.
+    to the statuses that are asked here; columns grow in any case. is_copy: the state is played forward. machines: that
+    come and go; null: none do.
     """
 
     state: State
@@ -45,6 +64,7 @@ class Driver:
     name_of: Callable[[int], object]
     answers: Answers = field(default_factory=dict[int, Callable[["Driver"], object]])
     is_copy: bool = False
+    machines: Machines | None = None
     spare: State | None = None  # of a copy that is done with, for the next one
 
     def advance(self, until_s: float) -> NDArray[Any]:
@@ -54,15 +74,42 @@ class Driver:
         (`core.pool.grant_log`), to be read before the next; none without room for a log. Raises PolicyViolation for a
         decision that is refused.
         """
-        while True:
-            status = entries.advance(self.state, self.rules, self.trace, until_s, -1)
-            if status in ENDS:
+        machines = self.machines
+        while machines is not None and (at_s := machines.next_s) <= until_s and at_s < math.inf:
+            if self._advance(at_s) == PAUSED:
+                until_s = at_s
                 break
-            self.heed(status)
+            self.state.pool[0].now = at_s
+            machines.change(self)
+        self._advance(until_s)
         pool = self.state.pool[0]
         lines = as_array(self.state.log)[: pool.logged]
         pool.logged = 0
         return lines
+
+    def _advance(self, until_s: float) -> int:
+        """The loop up to an instant, while no machine comes or goes; returns its last status."""
+        while (status := entries.advance(self.state, self.rules, self.trace, until_s, -1)) not in ENDS:
+            self.heed(status)
+        return status
+
+    def resize(self, units: int, prepare: Callable[[int, FloatTable], Prepared]) -> bool:
+        """The pool has so many units from now on; the policy is to be asked.
+
+        prepare: the inputs of its hooks for a pool of so many. False: the policy makes other classes of such a pool.
+        """
+        state = self.state
+        entries.settle_instant(state)
+        if units == state.pool[0].units:
+            return True
+        prepared = prepare(units, state.speedup)
+        if prepared.groups != len(state.groups):
+            return False
+        state = with_nodes(state, np.zeros((0, 3), dtype=np.int64), max(units, int(state.pool[0].used)))
+        self.state = state.replaced(params=prepared.params, table=prepared.table)
+        entries.change_units(self.state, float(units))
+        self.heed(entries.rank_anew(self.state, self.rules, self.trace))
+        return True
 
     def step(self, stop: int) -> int:
         """Submit the jobs up to row `stop`, as far as the loop goes; returns its status."""
@@ -99,17 +146,23 @@ class Driver:
         elif status not in ENDS:
             raise BetimesError(f"internal: the event loop returned {status}")
 
-    def copy(self, rows: int) -> Driver:
-        """A copy to be played forward, in which all beliefs are true, with room for the outcomes of so many rows."""
+    def copy(self, rows: int, *, believing: bool = True) -> Driver:
+        """A copy to be played forward with room for the outcomes of so many rows; believing: all beliefs are true."""
         state, self.spare = self.spare, None
         if state is not None and is_room_for(self.state, state):
             clear(state)  # making room takes longer than filling it
         else:
             state = room_to_play(self.state)
-        entries.copy_beliefs(self.state, state)
+        if believing:
+            entries.copy_beliefs(self.state, state)
+        else:
+            entries.copy_into(self.state, state, False)
         state.pool[0].budget = MOST_EVENTS
         trace = _with_room(self.trace, len(state.free)).replaced(outcome=new_outcomes(rows))
-        return Driver(state, self.rules, trace, self.row, self.policy, self.name_of, is_copy=True)
+        machines = None if self.machines is None else self.machines.copy()
+        return Driver(
+            *(state, self.rules, trace, self.row, self.policy, self.name_of), is_copy=True, machines=machines
+        )
 
 
 def _with_room(trace: Trace, slots: int) -> Trace:

@@ -24,6 +24,7 @@ settle_instant = entry(external_events.settle_instant)
 change_units = entry(external_events.change_units)
 place_on = entry(pool_placement.place_on)
 copy_beliefs = entry(snapshot.copy_beliefs)
+copy_into = entry(snapshot.copy_into)
 expect_ends = entry(snapshot.expect_ends)
 
 ENTRIES = (

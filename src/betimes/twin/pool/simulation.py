@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,15 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster import Cluster
-from betimes.cluster.resources import PER_UNIT, charge_of
+from betimes.cluster.resources import PER_UNIT, RESOURCES, charge_of
 from betimes.core.closings import closings_of
 from betimes.core.pool.columns import UNLIMITED, PoolRules, Segment, State, new_state
-from betimes.core.status import NEED_SEGMENTS
+from betimes.core.status import DONE, NEED_SEGMENTS
 from betimes.errors import ClusterError, InputError
-from betimes.kernels import Floats, Ints, as_array, blank
-from betimes.outcome import JobColumns, JobState, Result, SegmentColumns, Timing
+from betimes.kernels import Floats, FloatTable, Ints, as_array, blank
+from betimes.outcome import JobColumns, JobState, ResourceUse, Result, SegmentColumns, Timing, metrics
 from betimes.policies import ChosenPolicy, Policy, Setting
+from betimes.policies.hooks import Prepared
 from betimes.policies.loading import mark_proven
+from betimes.policies.pool.renting import renting_rule
 from betimes.twin.cluster_state import ClusterState
 from betimes.twin.driving import drive
 from betimes.twin.history import user_rows
@@ -27,6 +30,7 @@ from betimes.twin.options import SimulationOptions
 from betimes.twin.pool.begin import begin_from, cluster_state
 from betimes.twin.pool.driver import Driver
 from betimes.twin.pool.event_loop import Trace
+from betimes.twin.pool.rented import Prepare, RentedMachines
 from betimes.twin.pool.trace_loop import new_trace
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.workload import Workload
@@ -134,16 +138,14 @@ class Simulation:
         if cluster is not None:
             for at, name in enumerate(("gpu", "cpu", "memory")):
                 arrivals[name] = demand[:, at]
-        prepared = policy.policy.prepared(
-            policy.values,
-            Setting(
-                float(units),
-                options.fractional,
-                table.speedup,
-                _floats(belief.size),
-                float(options.restart_s),
-            ),
-        )
+        sizes = _floats(belief.size)
+
+        def prepare(units: int, speedup: FloatTable) -> Prepared:
+            setting = Setting(float(units), options.fractional, speedup, sizes, float(options.restart_s))
+            return policy.policy.prepared(policy.values, setting)
+
+        self.machines = self._rented(prepare)
+        prepared = prepare(units, table.speedup)
         rules = policy.policy.rules(learns=self.sizes.kind == "last-two")
         arrivals["priority"], arrivals["charge"] = workload.priority, 1.0
         if options.users is not None:
@@ -172,12 +174,30 @@ class Simulation:
             *(state, rules, trace, np.zeros(1, dtype=np.int64), str(policy)),
             lambda slot: workload.job_id[self.state.progress[slot].row],
             {NEED_SEGMENTS: lambda _: self.take_segments()},
+            machines=self.machines,
         )
         self.predicted: Floats = np.full(len(workload), np.nan)
         self.chunks: list[NDArray[Any]] = []
         self.wall_s = 0.0
         self._active: Ints = np.zeros(0, dtype=np.int64)  # submitted rows whose finish was not taken
         self._begin = options.state
+
+    def _rented(self, prepare: Prepare) -> RentedMachines | None:
+        """The machines that the policy's rule rents; null: it rents none. Raises PolicyError, InputError."""
+        rule, options = renting_rule(str(self.policy), self.policy.values), self.options
+        if rule is None:
+            return None
+        for name, given in (
+            ("as-trials", options.as_trials),
+            ("fair", options.fair),
+            ("interval", options.interval is not None),
+            ("state", options.state is not None),
+        ):
+            if given:
+                raise InputError(f"--{name}: not where a pool rents machines ({self.policy}); leave it out")
+        if options.cluster is None:
+            raise InputError(f"policy {self.policy}: it rents machines; give --cluster FILE with [[offers]]")
+        return RentedMachines(rule, options.cluster, prepare, str(self.policy))
 
     @property
     def state(self) -> State:
@@ -208,9 +228,33 @@ class Simulation:
         the rows done. Raises PolicyViolation when the policy decides something the core refuses.
         """
         self.begin()
-        self.wall_s = drive(self.driver, self.policy, len(self.workload), step or self.driver.step, progress)
+        step = step or (self.driver.step if self.machines is None else self.step_renting)
+        self.wall_s = drive(self.driver, self.policy, len(self.workload), step, progress)
         self._note_unfinished()
         mark_proven(self.policy.policy)
+
+    def step_renting(self, stop: int, submitted: Callable[[int], object] | None = None) -> int:
+        """As `Driver.step` where machines are rented; submitted: called with each row after its decision."""
+        as_array(self.state.pool)["budget"][0] = UNLIMITED
+        while self.row[0] < stop:
+            row = int(self.row[0])
+            self._submit(row)
+            if submitted is not None:
+                submitted(row)
+        if self.row[0] == len(self.jobs):
+            self.driver.advance(math.inf)
+        return DONE
+
+    def _submit(self, row: int) -> None:
+        """Let everything happen up to the submission of a job, and submit it."""
+        self.driver.advance(float(self.jobs.submit_s[row]))
+        self.driver.queue_up(self.driver.take_in(row))
+        if self.machines is not None:
+            self.machines.order(self.driver)
+        if len(self.state.segments) > 0:
+            self.take_segments()
+        self.driver.ask()
+        self.row[0] = row + 1
 
     def begin(self) -> None:
         """Take over the jobs of the options' state, before anything happens; raises InputError if they cannot be."""
@@ -233,11 +277,7 @@ class Simulation:
                 f"advance_to({until_s:g}): the simulation is already at {now_s:g} s; choose a later time"
             )
         while self.row[0] < len(self.jobs) and self.jobs.submit_s[self.row[0]] <= until_s:
-            row = int(self.row[0])
-            self.driver.advance(float(self.jobs.submit_s[row]))
-            self.driver.queue_up(self.driver.take_in(row))
-            self.driver.ask()
-            self.row[0] += 1
+            self._submit(int(self.row[0]))
         self.driver.advance(until_s)
 
     def cluster_state(self) -> ClusterState:
@@ -289,6 +329,7 @@ class Simulation:
             cost_usd=np.full(len(w), np.nan),
         )
         timing = Timing(load_s, compile_s, self.wall_s, int(self.state.pool[0].events))
+        now_s = float(self.state.pool[0].now)
         return Result(
             policy=str(self.policy),
             units=self.units,
@@ -300,7 +341,26 @@ class Simulation:
             jobs=jobs,
             segments=self._segments() if self.options.timeline else None,
             timing=timing,
+            resources=self._resources(o["finish_s"], o["units_s"]),
+            leases=None if self.machines is None else self.machines.leases(now_s),
+            fixed_usd=self._fixed_usd(now_s),
         )
+
+    def _resources(self, finish_s: Floats, units_s: Floats) -> tuple[ResourceUse, ...]:
+        """The use of the units where some were rented: those of the cluster over the makespan, and these while up."""
+        cluster, makespan_s = self.options.cluster, metrics.makespan(self.workload.submit_s, finish_s)
+        if self.machines is None or cluster is None or not makespan_s > 0.0:
+            return ()
+        name = RESOURCES[0 if cluster.total[0] > 0 else 1]
+        rented = self.machines.unit_s(float(self.state.pool[0].now)) / makespan_s
+        return (ResourceUse(name, self.units + rented, math.fsum(units_s.tolist())),)
+
+    def _fixed_usd(self, now_s: float) -> float | None:
+        """The cost of the owned nodes from the first arrival to the last event, where machines are rented beside."""
+        cluster = self.options.cluster
+        if self.machines is None or cluster is None or all(each.usd_per_h is None for each in cluster.groups):
+            return None
+        return float(cluster.owned_usd(max(0.0, now_s - float(self.jobs.submit_s[0]))))
 
     def take_segments(self) -> None:
         """Make room: at least twice as many segments as jobs hold units must fit."""

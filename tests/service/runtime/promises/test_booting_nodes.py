@@ -11,6 +11,7 @@ from tests.service.reliability.cluster import Cluster, spec
 from tests.service.scheduling.test_wait_reasons import at, foreseen, why
 
 BOOT_S = 60.0
+WFQ = "wfq:thresholds=150,weights=2/3+1/3"  # of PCS
 
 
 def booting(policy: str, nodes: int = 1, gpu: float = 0.0, count: int = 1) -> Cluster:
@@ -31,7 +32,7 @@ def up(cluster: Cluster, *names: str) -> None:
     cluster.turn()
 
 
-@pytest.mark.parametrize("policy", ["fifo", "srsf", "max-min", "nodes:fifo", "easy", "fitgpp"])
+@pytest.mark.parametrize("policy", ["fifo", "srsf", "max-min", WFQ, "nodes:fifo", "easy", "fitgpp"])
 @pytest.mark.parametrize("nodes", [0, 1])
 def test_what_is_foreseen_is_what_happens(policy: str, nodes: int) -> None:
     cluster = booting(policy, nodes)
@@ -48,6 +49,18 @@ def test_what_is_foreseen_is_what_happens(policy: str, nodes: int) -> None:
     assert [cluster.rows[job]["started_at"] for job in promised] == pytest.approx(
         [start_at for start_at, _ in promised.values()], abs=1e-3
     )
+
+
+@pytest.mark.parametrize("policy", ["max-min", WFQ])
+def test_an_elastic_job_grows_onto_a_machine_that_was_rented_by_hand(policy: str) -> None:
+    cluster = booting(policy)
+    began = cluster.now_at
+    cluster.submit(spec(600.0, min_units=1, max_units=6, grace_s=0.0))
+    promised = foreseen(cluster).times(1)
+    assert promised == (began, began + BOOT_S + (600.0 - 2 * BOOT_S) / 6)  # on two cores, and then on six
+    cluster.go_on(began + BOOT_S - cluster.now_at)
+    up(cluster, "g-0")
+    assert cluster.scheduler.ledger.jobs[1].units == 6
 
 
 JOBS = ((100.0, 1), (400.0, 2), (90.0, 3), (40.0, 1), (200.0, 2), (30.0, 1))
