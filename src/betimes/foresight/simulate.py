@@ -114,7 +114,7 @@ def _simulate_pool(
         run.run(progress=progress)
     else:
         learning = learning_run(run, options.interval, learned)
-        step = run.driver.step if promised is None else predicting(run, promised, learning=learning)
+        step = run.step if promised is None else predicting(run, promised, learning=learning)
         run.run(step if learning is None else learning.step(step), progress)
         if learning is not None and learned is not None and options.state is None:
             learning.end()

@@ -25,12 +25,14 @@ def rented(
     *jobs: Job, policy: str = "fifo:rent_within=100", offers: tuple[Offer, ...] = (PAIR,), **options: Any
 ) -> Result:
     """Two owned GPUs, and what is offered."""
-    quota = options.pop("quota", None)
+    quota, predict = options.pop("quota", None), options.pop("predict", True)
     owned = (NodeGroup("own", 1, 2, 8, 32, usd_per_h=3.6),)
     workload = workload_of(jobs)
     workload = replace(workload, gpu=np.ones(len(jobs)))
     cluster = Cluster("two", owned, offers=offers, quota=quota)
-    return simulate(workload, policy, engine="pool", cluster=cluster, predict=True, timeline=True, **options)
+    return simulate(
+        workload, policy, engine="pool", cluster=cluster, predict=predict, timeline=True, **options
+    )
 
 
 TWO = (Job(0, 200, 2, 1), Job(0, 200, 2, 1))
@@ -80,10 +82,8 @@ LARGE = replace(PAIR, type="g8", gpu=8, usd_per_h=2.0)
     ("parameters", "types"),
     [
         ("", ["g2"]),  # two units are missing: 0.5 USD for each of them, on the large one 1 USD
-        (
-            "rent_price=0.4,",
-            ["g8"],
-        ),  # an hour of a unit costs 0.5 USD on the small one, 0.25 USD on the large one
+        # An hour of a unit costs 0.5 USD on the small one, 0.25 USD on the large one.
+        ("rent_price=0.4,", ["g8"]),
         ("rent_price=0.2,", []),
         ("rent_budget=0.9,", []),
         ("rent_budget=1,", ["g2"]),
@@ -113,16 +113,18 @@ def test_as_many_as_the_budget_the_quota_and_the_offer_allow_for() -> None:
     assert most("fifo:rent_within=100", small) == 2
 
 
-def test_a_machine_that_waiting_jobs_do_not_fit_goes() -> None:
-    """The second job needs memory that no machine has beside the first: it waits for that one to end."""
-    workload = replace(
-        workload_of([Job(0, 200, 1, 1), Job(0, 200, 1, 1)]), gpu=np.ones(2), memory_gib=np.array([1.0, 32.0])
-    )
+def test_a_machine_that_waiting_jobs_do_not_fit_is_given_back() -> None:
+    """The second and third job need all memory of the owned machine: each waits for the one before, beside a machine.
+
+    Three units can be used until the first job ends, at 200 s; the machine is paid for until 250 s, and goes then.
+    """
+    jobs = [Job(0, 200, 1, 1) for _ in range(3)]
+    workload = replace(workload_of(jobs), gpu=np.ones(3), memory_gib=np.array([1.0, 32.0, 32.0]))
     cluster = Cluster("two", (NodeGroup("own", 1, 2, 8, 32),), offers=(replace(PAIR, memory_gib=16.0),))
     result = simulate(workload, "fifo:rent_within=10", engine="pool", cluster=cluster)
-    assert result.jobs.finish_s.tolist() == [200.0, 400.0]
+    assert result.jobs.finish_s.tolist() == [200.0, 400.0, 600.0]
     assert result.leases is not None
-    assert np.isfinite(result.leases.ended_s).all()
+    assert result.leases.ended_s.tolist() == [250.0]
 
 
 @st.composite
@@ -179,6 +181,10 @@ def test_the_last_promise_comes_true_and_every_lease_ends(
     assert leases is not None
     assert (leases.ended_s >= leases.up_s).all()
     assert (leases.cost_usd >= 0.0).all()
+    unasked = rented(*jobs, policy=policy, offers=offers, restart_s=options.restart_s, predict=False)
+    assert unasked.jobs.finish_s.tolist() == result.jobs.finish_s.tolist()
+    assert unasked.leases is not None
+    assert unasked.leases.cost_usd.tolist() == leases.cost_usd.tolist()
 
 
 @pytest.mark.parametrize(

@@ -228,10 +228,13 @@ class Simulation:
         the rows done. Raises PolicyViolation when the policy decides something the core refuses.
         """
         self.begin()
-        step = step or (self.driver.step if self.machines is None else self.step_renting)
-        self.wall_s = drive(self.driver, self.policy, len(self.workload), step, progress)
+        self.wall_s = drive(self.driver, self.policy, len(self.workload), step or self.step, progress)
         self._note_unfinished()
         mark_proven(self.policy.policy)
+
+    def step(self, stop: int) -> int:
+        """Submit the jobs up to a row, as `Driver.step` does; machines are rented where the policy rents."""
+        return self.driver.step(stop) if self.machines is None else self.step_renting(stop)
 
     def step_renting(self, stop: int, submitted: Callable[[int], object] | None = None) -> int:
         """As `Driver.step` where machines are rented; submitted: called with each row after its decision."""
