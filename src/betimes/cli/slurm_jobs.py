@@ -47,7 +47,7 @@ REASONS = {
     "requeued": "None", "set": "Resources", "trials": "NonZeroExitCode", "cancelled": "None", "node-lost": "NodeDown",
     "reclaimed": "NodeDown", "lost": "SystemFailure", "stopped": "SystemFailure", "exit-code": "NonZeroExitCode",
     "signal": "RaisedSignal", "time-limit": "TimeLimit", "out-of-memory": "OutOfMemory",
-    "start-failed": "JobLaunchFailure", "profiled": "None", "observed": "None",
+    "start-failed": "JobLaunchFailure", "prolog-failed": "Prolog", "profiled": "None", "observed": "None",
 }  # fmt: skip
 """Slurm's word for each code of a reason (`service.scheduling.reasons.CODES`)."""
 SHORT = {

@@ -198,6 +198,32 @@ def test_a_time_limit_holds_for_an_adopted_run_whose_supervisor_is_suspended(at:
     play(scenario())
 
 
+def test_an_adopted_run_whose_supervisor_cannot_be_known_is_ended_too(
+    at: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its shim.json is damaged, and its supervisor suspended: the command is found by its environment."""
+    monkeypatch.setattr(local, "_PATIENCE_S", 0.1)
+    launch = a_launch(at, "sleep", "600")
+
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            await executor.start(launch)
+            await heard.started()
+        shim, file = shim_of(launch), Path(launch.folder, files.SHIM)
+        whole = file.read_bytes()
+        file.write_text("{", encoding="utf-8")
+        await suspend(shim["pid"])
+        async with executing(force_after_s=0.2) as (executor, heard):
+            await executor.adopt([launch])
+            await executor.stop(RUN, 0.1)
+            await until(lambda: not alive(shim["pgid"]))
+            os.kill(shim["pid"], signal.SIGCONT)
+            assert (await heard.ended()).why == "stopped"
+        file.write_bytes(whole)  # for the clearing up
+
+    play(scenario())
+
+
 def test_what_has_ended_by_itself_before_it_is_asked_to_stop_has_not_been_stopped(at: Path) -> None:
     async def scenario() -> None:
         async with executing() as (executor, heard):

@@ -9,12 +9,12 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from betimes.errors import NotAllowed, Unavailable
 from betimes.service.access.unix_users import account_of
@@ -56,6 +56,8 @@ _TROUBLE_S = 1.0  # until a folder that could not be read is tried again
 _THREADS = 8  # for work on files and processes
 P = ParamSpec("P")
 T = TypeVar("T")
+Around = Callable[[Literal["prolog", "epilog"], Launch, Mapping[str, str]], Awaitable[str | None]]
+"""Runs an operator's command before or after a run, with these variables; why it failed, and null where it did not."""
 _log = logging.getLogger(__name__)
 
 
@@ -78,6 +80,8 @@ class _Run:
     limit: asyncio.TimerHandle | None = None  # when its supervisor must have seen its time limit
     trouble: str = ""  # as last reported
     waits_for_room: bool = False  # on the disk, to be started
+    is_prepared: bool = False  # its prolog has ended
+    beside: asyncio.Future[str | None] | None = None  # its prolog or epilog, while that runs
 
     def close_bell(self) -> None:
         """Close its shim's bell."""
@@ -96,7 +100,8 @@ class LocalExecutor:
     `look_s`: between two polls of processes where there are no pidfds. `force_after_s`: how long after its grace
     period a run that its supervisor has not ended is ended by the service, and then the supervisor. `ends_with`: a
     process with which every run is killed, as lost with its node; null: runs outlive all other processes. `forker`:
-    starts supervisors for others, too, and is closed by its owner; null: it starts one with its first run.
+    starts supervisors for others, too, and is closed by its owner; null: it starts one with its first run. `around`:
+    what is run before and after each run; a run whose prolog fails does not start.
     """
 
     def __init__(
@@ -112,6 +117,7 @@ class LocalExecutor:
         force_after_s: float = FORCE_AFTER_S,
         ends_with: int | None = None,
         forker: Forker | None = None,
+        around: Around | None = None,
     ) -> None:
         self._listener = listener
         self._devices = Devices(available_cores() if cpus is None else cpus, gpus)
@@ -129,6 +135,7 @@ class LocalExecutor:
         # Separate threads, so that long computations elsewhere in the service do not keep runs waiting.
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="betimes-local")
         self._forker, self._shares_forker = forker or Forker(), forker is not None
+        self._around = around
         self._closed = False
 
     # --- the protocol ---
@@ -231,6 +238,9 @@ class LocalExecutor:
     async def close(self) -> None:
         """Stop watching; runs go on. Waits until each run that is being started has its shim."""
         self._closed = True
+        for run in self._runs.values():
+            if run.beside is not None:  # it runs again after the next start
+                run.beside.cancel()
         while self._tasks:
             await asyncio.wait(self._tasks)
         for run in self._runs.values():
@@ -289,6 +299,16 @@ class LocalExecutor:
                     message = "it was stopped before there was room on the disk to start it"
                     await self._end(run, {"why": "stopped", "message": message})
                     return
+                case Never() if self._around is not None and not run.is_prepared:
+                    if (why := await self._go_around("prolog", run, self._around)) is not None:
+                        await self._end(run, {"why": "prolog-failed", "message": why}, epilog=False)
+                        return
+                    run.is_prepared = True
+                    continue
+                case Never() if self._around is not None and run.asked_to_stop:
+                    message = "it was stopped before its command was started"
+                    await self._end(run, {"why": "stopped", "message": message})
+                    return
                 case Never():
                     try:
                         run.settled.clear()
@@ -306,6 +326,23 @@ class LocalExecutor:
                         await self._wait_for_room(run, what)
             fate = await self._look(run)
         run.settled.set()
+
+    async def _go_around(
+        self,
+        when: Literal["prolog", "epilog"],
+        run: _Run,
+        around: Around,
+        ended: Mapping[str, str] | None = None,
+    ) -> str | None:
+        """Run the command before or after a run; why it failed. Others wait for it a while, and then no longer."""
+        gpus = {"CUDA_VISIBLE_DEVICES": self._devices.held(run.launch.run).visible_gpus}
+        variables = {**(gpus if self._devices.gpus else {}), **(ended or {})}
+        run.beside = asyncio.ensure_future(around(when, run.launch, variables))
+        if not (await asyncio.wait([run.beside], timeout=_PATIENCE_S))[0]:
+            run.settled.set()
+            await asyncio.wait([run.beside])
+        beside, run.beside = run.beside, None
+        return None if beside.cancelled() else beside.result()
 
     async def _wait_for_room(self, run: _Run, what: str) -> None:
         """The disk is full: the run is started once there is room; other runs are not held up."""
@@ -388,6 +425,8 @@ class LocalExecutor:
         run.shim = shim
         if not self._closed:
             bell, run.bell = run.bell, None
+            if run.is_suspended:  # it was before its supervisor could hear of it
+                self._go(self.suspend(launch.run))
             run.watch = Watch(
                 shim["pid"], shim["start_ticks"], lambda: self._go(self._finish(run)), self._look_s, bell
             )
@@ -439,6 +478,8 @@ class LocalExecutor:
 
         The command's processes are known by their session and their start, so that no other process is hit.
         """
+        if run.beside is not None:  # none of its processes runs yet, or no more
+            return
         run.is_forced = True
         after = f"{self._force_after_s:g} s after the grace period"
         if run.shim is None and run.spawned is not None:  # it hangs before the command has begun
@@ -472,7 +513,7 @@ class LocalExecutor:
                 case Running() | Starting():  # another service looks at it
                     await asyncio.sleep(_AGAIN_S)
 
-    async def _end(self, run: _Run, over: dict[str, Any]) -> None:
+    async def _end(self, run: _Run, over: dict[str, Any], *, epilog: bool = True) -> None:
         why = over["why"]
         if run.is_forced and (over.get("signal") == signal.SIGKILL or why in ("lost", "start-failed")):
             message = "the service has killed it, as its supervisor did not stop it"
@@ -488,9 +529,14 @@ class LocalExecutor:
             self._listener(
                 Started(run.launch.run, began_at, run.gave_way, memory_limited_by=_limited_by(over))
             )
-        run.shim = None
+        run.shim = run.watch = None
         run.settled.set()
         _cancel(run.force, run.limit)
+        if self._around is not None and epilog and not self._closed:
+            code = over.get("exit_code")
+            ended = {"BETIMES_ENDED": why, "BETIMES_EXIT_CODE": "" if code is None else str(code)}
+            await self._go_around("epilog", run, self._around, ended)
+            _cancel(run.force, run.limit)
         if self._closed:
             return
         self._runs.pop(run.launch.run, None)

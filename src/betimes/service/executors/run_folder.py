@@ -350,8 +350,6 @@ def assigned(folder: str, identity: str) -> Assigned | None:
         launch = read(folder, files.LAUNCH)
         if launch is None or is_of_another(folder, identity):
             return None
-        if os.path.lexists(Path(folder, files.EXIT)):
-            return Assigned()
         now = {**launch, **(read(folder, files.SHIM) or {})}
         now |= read(job_folder(folder), UNITS) or {}
     except (Damaged, OSError):  # `look` finds and reports the run's fate

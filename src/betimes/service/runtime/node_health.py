@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Self
 
 from betimes.errors import BetimesError
 from betimes.service.runtime.commands import answer_of
 from betimes.service.runtime.controller import Controller
+from betimes.service.runtime.launches import Launches
 from betimes.service.scheduling.node import DRAINED, DRAINING
 from betimes.units import length
 
@@ -50,31 +52,35 @@ class NodeHealth:
 
     async def _run(self, command: str) -> None:
         while True:
-            if (why := await self._failure(command)) is not None:
-                try:
-                    await self._drain(why)
-                except BetimesError as error:  # the next run tries again
-                    log.warning("the node is not drained, whose health check fails (%s): %s", why, error)
+            why = await failure_of(command, self._controller.launches, self._limit_s, "its health check")
+            if why is not None:
+                await drain_here(self._controller, BY, why)
             await asyncio.sleep(self._every_s)
 
-    async def _failure(self, command: str) -> str | None:
-        """Why the machine is not well; null: it is."""
-        launches = self._controller.launches
-        try:
-            answer = await answer_of(command, launches, self._limit_s, output="together")
-        except TimeoutError:
-            return f"its health check has not ended within {length(self._limit_s)}"
-        except OSError as error:
-            return f"its health check cannot be run: {error}"
-        return (answer.last_line or f"its health check exits with {answer.status}") if answer.status else None
 
-    async def _drain(self, why: str) -> None:
-        nodes = self._controller.scheduler.ledger.nodes.items()
-        for name in [name for name, node in nodes if node.machine.kind == "local"]:
-            node = self._controller.scheduler.ledger.nodes[name]
-            if node.status not in (DRAINING, DRAINED):
-                log.warning("node %s is drained: %s", name, why)
-                await self._controller.ask(
-                    f"drain of node {name} by its health check",
-                    lambda scheduler, name=name: scheduler.nodes.drain(name, BY, why, "node"),
-                )
+async def failure_of(
+    command: str, launches: Launches, limit_s: float, name: str, variables: Mapping[str, str] | None = None
+) -> str | None:
+    """Run a command, and return why it failed: its last line, or a sentence about `name`; null: it exits with 0."""
+    try:
+        answer = await answer_of(command, launches, limit_s, variables=variables, output="together")
+    except TimeoutError:
+        return f"{name} has not ended within {length(limit_s)}"
+    except OSError as error:
+        return f"{name} cannot be run: {error}"
+    return (answer.last_line or f"{name} exits with {answer.status}") if answer.status else None
+
+
+async def drain_here(controller: Controller, by: str, why: str) -> None:
+    """Drain the service's own machine, unless it drains already; where that cannot be logged just now, say so."""
+    nodes = controller.scheduler.ledger.nodes
+    local = [name for name, node in nodes.items() if node.machine.kind == "local"]
+    for name in (name for name in local if nodes[name].status not in (DRAINING, DRAINED)):
+        log.warning("node %s is drained by %s: %s", name, by, why)
+        try:
+            await controller.ask(
+                f"drain of node {name} by {by}",
+                lambda scheduler, name=name: scheduler.nodes.drain(name, by, why, "node"),
+            )
+        except BetimesError as error:
+            log.warning("node %s is not drained (%s): %s", name, why, error)

@@ -63,6 +63,7 @@ ENDS = {
     "time-limit": "it reached its time limit",
     "out-of-memory": "it was killed for using more memory than its limit",
     "start-failed": "its command could not be started",
+    "prolog-failed": "the prolog of its node failed, so that its command was not started",
     "node-lost": "its node, or the machine itself, stopped while it ran",
     "lost": "its exit is unknown: its work may be done",
 }

@@ -229,9 +229,12 @@ class Jobs:
         else:
             self.requeue(job)
 
-    def interrupted(self, job: Job, reason: dict[str, Any]) -> None:
-        """A run has been cut short: the job is started again later, unless submitted with requeue = false."""
-        if not job.spec.requeue:
+    def interrupted(self, job: Job, reason: dict[str, Any], *, has_begun: bool = True) -> None:
+        """A run has been cut short: the job is started again later, unless submitted with requeue = false.
+
+        has_begun: its command has; one that has not is started again in any case.
+        """
+        if has_begun and not job.spec.requeue:
             self.end(job, "failed", reasons.not_again(reason))
             return
         if job.set_id is None:
@@ -284,7 +287,7 @@ class Jobs:
                     f"job {number} is a set of trials; give the numbers of trials that run instead"
                 )
             if job.run is None or job.run.started_at is None:
-                raise Conflict(f"job {number} is {job.status.value}; only a job that runs can get a signal")
+                raise Conflict(f"job {number} is {_status_of(job)}; only a job that runs can get a signal")
             return job
         if action != "cancel" and job.set_id is not None:
             text = f"job {number} is a trial of job {job.set_id}, and is {job.status.value} with it"
@@ -353,7 +356,7 @@ class Jobs:
                 f"; `betimes hold {number}` keeps it from starting" if job.status is Status.QUEUED else ""
             )
             raise Conflict(
-                f"job {number} is {job.status.value}; only a job that runs can be {_DONE[action]}{instead}"
+                f"job {number} is {_status_of(job)}; only a job that runs can be {_DONE[action]}{instead}"
             )
         if action == "resume":
             if run.suspended_at is None:
@@ -410,3 +413,10 @@ class Jobs:
         self._runs.log_stopping(job, "cancelled", f"user:{user}", by_at, reason)
         for each in running:
             self._runs.stop(each, "cancelled", f"user:{user}")
+
+
+def _status_of(job: Job) -> str:
+    """A job's status in words: one whose command has not begun, as during a prolog, does not run yet."""
+    if job.status is Status.RUNNING and job.run is not None and job.run.started_at is None:
+        return "being started"
+    return job.status.value

@@ -49,6 +49,7 @@ CODES = {
     "set": "it is a trial, and other trials hold the units of its set",
     "trials": "some of its trials failed or were cancelled",
     "cancelled": "a user cancelled it",
+    "prolog-failed": "the prolog of its node failed",
     "node-lost": "its node was lost",
     "reclaimed": "the cloud reclaimed its node",
     "lost": "its run was lost: the machine restarted, or the exit of the run is unknown",
@@ -125,6 +126,11 @@ def preempted(by: Sequence[int], policy: str, grace_s: float, by_at: float) -> d
 def lost(message: str | None) -> dict[str, Any]:
     """Its run was lost, and is to be repeated."""
     return reason("lost", f"its run was lost{f': {message}' if message else ''}{REQUEUED}")
+
+
+def not_begun(message: str | None) -> dict[str, Any]:
+    """Its command was not started, and is to be later."""
+    return reason("prolog-failed", f"{message or 'the prolog failed'}{REQUEUED}")
 
 
 def not_again(why: dict[str, Any] | None) -> dict[str, Any]:

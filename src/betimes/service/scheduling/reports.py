@@ -247,6 +247,8 @@ class ReportHandling:
                 jobs.interrupted(job, reasons.requeued())
             case Next.MOVED:
                 jobs.interrupted(job, job.reason or reasons.requeued())
+            case Next.NOT_BEGUN:
+                jobs.interrupted(job, reasons.not_begun(report.message), has_begun=False)
             case Next.LOST if job.losses >= MOST_LOSSES:
                 jobs.end(job, "failed", reasons.lost_again(job.losses + 1, report.message))
             case Next.LOST if job.rental is not None:

@@ -41,6 +41,7 @@ class Next(StrEnum):
     REQUEUED = "queued again"
     MOVED = "queued again, away from its node"
     SPECULATED = "queued again, on the units that it has been granted meanwhile"
+    NOT_BEGUN = "queued again, also where it may not be requeued: its command has not begun"
     LOST = "queued again, unless machines were lost under ten runs in a row; then failed"
 
 
@@ -56,13 +57,14 @@ _BY_ITSELF = {
 
 def _stopped(follows: Next) -> dict[str, Next]:
     """A run that was stopped, or was stopping when it was lost."""
-    return {**_BY_ITSELF, **dict.fromkeys(("stopped", "node-lost", "lost"), follows)}
+    return {**_BY_ITSELF, **dict.fromkeys(("stopped", "prolog-failed", "node-lost", "lost"), follows)}
 
 
 TABLE: dict[str | None, dict[str, Next]] = {
     None: {
         **_BY_ITSELF,
         "stopped": Next.STOPPED,
+        "prolog-failed": Next.NOT_BEGUN,
         "node-lost": Next.LOST,
         "lost": Next.RETRIED_IF_ASKED,
     },

@@ -49,6 +49,7 @@ from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.node_health import NodeHealth
 from betimes.service.runtime.notifications import UPTO, Notifier
+from betimes.service.runtime.prologs import Prologs
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replay import Source
@@ -531,9 +532,21 @@ def _executors(controller: Controller, machines: list[Machine], config: ServiceC
         _executor_of_rented(controller, rentals)
     elif local is not None:
         controller.effects.admit(
-            "local", LocalExecutor(controller.inbox.hear, cpus=local.cores or None, gpus=local.gpu_ids)
+            "local",
+            LocalExecutor(
+                controller.inbox.hear,
+                cpus=local.cores or None,
+                gpus=local.gpu_ids,
+                around=_around(controller, config),
+            ),
         )
     admit_virtual_nodes(controller, controller.scheduler.kind == "pool" and config.arrivals is not None)
+
+
+def _around(controller: Controller, config: ServiceConfig) -> Prologs | None:
+    if config.prolog is None and config.epilog is None:
+        return None
+    return Prologs(controller, config.prolog, config.epilog, config.prolog_limit_s)
 
 
 def _executor_of_rented(controller: Controller, rentals: Rentals) -> None:

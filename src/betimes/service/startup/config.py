@@ -617,6 +617,35 @@ class ServiceConfig:
         default=300.0,
         metadata=_setting("node_health_every", "How often it is run.", _time("1s", "1d"), "TIME", "5m"),
     )
+    prolog: str | None = field(
+        default=None,
+        metadata=_setting(
+            "prolog",
+            "A command that is run on this machine before each run of a job, as the service's user: where it fails the "
+            "node is drained, and the job goes back to the queue.",
+            _text,
+            "COMMAND",
+        ),
+    )
+    epilog: str | None = field(
+        default=None,
+        metadata=_setting(
+            "epilog",
+            "A command that is run after each run, before others get its place: where it fails the node is drained.",
+            _text,
+            "COMMAND",
+        ),
+    )
+    prolog_limit_s: float = field(
+        default=60.0,
+        metadata=_setting(
+            "prolog_limit",
+            "The time that a prolog or an epilog has, which has failed otherwise.",
+            _time("100ms", "10m"),
+            "TIME",
+            "1m",
+        ),
+    )
     submit_filter: str | None = field(
         default=None,
         metadata=_setting(
@@ -772,6 +801,13 @@ class ServiceConfig:
             raise InputError("--slurm-bin is about an existing Slurm; add --slurm")
         if not self.slurm and self.own_jobs_only:
             raise InputError("--own-jobs-only is about an existing Slurm; add --slurm")
+        elsewhere = {**others, "--slurm": self.slurm or None}
+        for option in ("--slurm", "--ray", "--fleet", "--cluster", "--nodes", "--cloud", "--replay"):
+            if (self.prolog is None and self.epilog is None) or elsewhere[option] is None:
+                continue
+            raise InputError(
+                f"--prolog and --epilog are run on this machine, around jobs that run here; leave out {option}"
+            )
         if self.local_users is not None:
             from betimes.service.access.peers import check_local  # loads asyncio
 

@@ -154,7 +154,8 @@ class RunView(View):
     ended_at: float | None = None
     ran_s: float  # so far, or until it ended; without the time for which it stood still
     outcome: str | None = None
-    """One of: exited, preempted, resized, cancelled, time-limit, out-of-memory, node-lost, start-failed, lost."""
+    """One of: exited, preempted, resized, cancelled, time-limit, out-of-memory, prolog-failed, node-lost, start-failed,
+    lost."""
     exit_code: int | None = None
     signal: int | None = None
     max_rss_gib: float | None = None
