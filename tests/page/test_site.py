@@ -511,7 +511,7 @@ def test_a_jobs_page_has_its_promise_beside_the_truth(on_pages: OnPages) -> None
         assert "finished" in over.text
         assert "59 min earlier than promised" in over.text
         assert 'class="axis"' in over.text.partition('class="promises"')[2]
-        assert "Nothing is measured yet" in over.text  # nor ever will be: its executor does not
+        assert "No curves: nothing is kept: it ended within 2 s, its node is made up" in over.text
         assert 'log?run=1&amp;lines=300"' in over.text
         assert 'log?run=1&amp;lines=3000"' in (await pages.at(f"/job/{number}?lines=3000")).text
         for lines in ("0", "x", "30001"):

@@ -138,6 +138,9 @@ def test_what_is_seen_becomes_events_and_promises(tmp_path: Path) -> None:
             assert (jobs[ARRAY + 3].array_id, jobs[ARRAY + 3].array_index) == (9, 3)
             whole = (await client.job(2)).job
             assert whole.started_at == since
+            used = await client.curves(2)
+            assert (used.points, used.cores_asked) == ([], 4.0)  # of the first of its nodes
+            assert used.not_measured == "it is a job of Slurm, which runs it: nothing is measured here"
             assert whole.promised_finish_at == pytest.approx(since + 600.0, abs=5.0)
             assert jobs[4].promised_finish_at == pytest.approx(since + 4200.0, abs=10.0)
             assert jobs[5].promised_finish_at is None

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         AccuracyView,
         AdviceSpec,
         By,
+        CurvesView,
         EfficiencyView,
         EventView,
         FleetPlanView,
@@ -527,6 +528,14 @@ class AsyncClient:
         Raises Unknown.
         """
         return await self._ask(Call("GET", f"{API}/jobs/{job}/efficiency", "EfficiencyView"))
+
+    async def curves(self, job: int, attempt: int | None = None, rank: int = 0) -> CurvesView:
+        """Return the cores and the memory that a run, by default the latest, has used since its start.
+
+        rank: of a run on several nodes of a cluster, the node. Raises Unknown.
+        """
+        params = [("rank", str(rank)), *([] if attempt is None else [("attempt", str(attempt))])]
+        return await self._ask(Call("GET", f"{API}/jobs/{job}/curves", "CurvesView", params=params))
 
     async def set_policy(self, policy: str) -> PolicyView:
         """Put another policy in force, while jobs run; `front:3`, `front:PCS-balanced`: a point of the latest front.

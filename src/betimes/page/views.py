@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
@@ -47,6 +47,7 @@ from betimes.service.views.models import (
     PolicyView,
     Quote,
 )
+from betimes.units import amount, gib
 
 ROWS = 50  # of a page of jobs
 LOG_LINES = (300, 3000, 30_000)  # of a run's output, from which it is followed
@@ -255,6 +256,7 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
     ends = reads.ends(shown)
     run = story.runs[-1].number if story.runs else None
     wanted = request.query_params.get("run")
+    run_shown = whole(wanted, "run", 1) if wanted else run
     level = shown.promised_level or LEVEL
     return {
         "title": f"Job {job_number(shown.job_id)}, {shown.name}",
@@ -266,8 +268,9 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
         "dots": _dots(ends, now_at, level, reads.earliest_at(shown.job_id))
         if ends is not None and ends[0] < ends[2]
         else None,
-        "run": whole(wanted, "run", 1) if wanted else run,
-        "used": _used(story),
+        "run": run_shown,
+        "used": _used(story, run_shown),
+        "curves": await _curves(reads, story, run_shown),
         "lines": log_lines(request),
         "all_lines": LOG_LINES,
         "back": local_path(request),
@@ -283,16 +286,81 @@ def log_lines(request: Request) -> int:
     return lines
 
 
-def _used(story: JobStory) -> list[Use]:
-    """The use by the last run that was measured, of what it had: cores in the mean, and memory at most."""
-    run = next((run for run in reversed(story.runs) if run.cpu_s is not None and run.ran_s > 0.0), None)
-    if run is None or run.cpu_s is None:
+def _used(story: JobStory, number: int | None) -> list[Use]:
+    """The use by a run that is over, of what it had: cores in the mean, and memory at most."""
+    run = next((run for run in story.runs if run.number == number), None)
+    if run is None or run.cpu_s is None or run.ran_s <= 0.0:
         return []
     spec, peak_gib = story.spec, run.max_rss_gib
     found = [Use("cores in the mean", run.cpu_s / run.ran_s, spec.cpu * run.units)]
     if peak_gib is not None and spec.memory_gib:
         found.append(Use("memory at most", peak_gib, spec.memory_gib * run.units, "GiB"))
     return [use for use in found if use.has]
+
+
+class Curve(NamedTuple):
+    """The picture of an amount over the time of a run.
+
+    path: of an SVG of 100 by 100; ticks: places from the top, percent, with their amounts; has: that of what it has.
+    """
+
+    what: str
+    unit: str
+    path: str
+    ticks: list[tuple[float, float]]
+    has: float | None
+    said: str
+
+
+async def _curves(reads: PageReads, story: JobStory, run: int | None) -> dict[str, Any] | None:
+    """The use of a run over its time; null: it has none, or not here."""
+    places = next((each.places for each in story.runs if each.number == run), None)
+    if places is None or story.trials:
+        return None
+    nodes = list(dict.fromkeys(place.node for place in places))
+    found = await reads.backend.curves(story.job.job_id, run)
+    if not found.points or found.cores_mean is None or found.memory_most_gib is None:
+        return {"all": [], "not_measured": found.not_measured}
+    across = Axis(found.started_at, found.points[-1].at)
+    most, mean, peak = max(point.cores for point in found.points), found.cores_mean, found.memory_most_gib
+    cores = [(point.at, point.cores) for point in found.points]
+    memory = [(point.at, point.memory_gib) for point in found.points]
+    said = f"{amount(mean)} in the mean, {amount(most)} at most, of {amount(found.cores_asked)}"
+    limit = f", of {gib(found.memory_asked_gib)}" if found.memory_asked_gib else ""
+    return {
+        "across": across,
+        "where": nodes[0] if len(nodes) > 1 else "",
+        "all": [
+            _curve("Cores", "", across, cores, found.cores_asked, said),
+            _curve("Memory", "GiB", across, memory, found.memory_asked_gib, f"{gib(peak)} at most{limit}"),
+        ],
+    }
+
+
+def _curve(
+    what: str, unit: str, across: Axis, points: Sequence[tuple[float, float]], has: float, said: str
+) -> Curve:
+    """Steps: each point is for the time since the one before. has: 0 where there is no limit."""
+    top = 1.1 * max(has, *(value for _, value in points), 1e-3)
+    path, x = "M0 100", 0.0
+    for at, value in points:
+        path += f" L{x:g} {_share(value, top):g} L{across.x(at):g} {_share(value, top):g}"
+        x = across.x(at)
+    step = next(step for step in _amounts() if top / step <= 4)
+    ticks = [(_share(step * n, top), step * n) for n in range(1, int(top / step) + 1)]
+    return Curve(what, unit, f"{path} L{x:g} 100 Z", ticks, _share(has, top) if has else None, said)
+
+
+def _share(value: float, top: float) -> float:
+    return round(100.0 - 100.0 * value / top, 2)
+
+
+def _amounts() -> Iterator[float]:
+    """Round amounts, upward without end."""
+    size = 1e-4
+    while True:
+        yield from (size, 2.0 * size, 5.0 * size)
+        size *= 10.0
 
 
 async def others_job(reads: PageReads, number: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from betimes.errors import Conflict
+from betimes.errors import Conflict, Unavailable, Unknown
+from betimes.service.api.examples import CURVES
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import (
@@ -305,6 +307,41 @@ def test_the_story_of_a_job(betimes: Call, tell: Tell) -> None:
     ):
         assert text in out
     assert betimes("job", "42", "--json").json()["spec"]["command"][0] == "python"
+
+
+def test_the_use_of_the_last_run_is_a_line(betimes: Call, tell: Tell) -> None:
+    run = RunView(number=2, units=1, places=[PlaceView(node="here", units=1)], started_at=NOW, ran_s=4.0)
+    tell(job=brief(job(status=Status.RUNNING, attempt=2), runs=[run]), curves=CURVES)
+    line = "2.4 of 8 cores in the mean, 3.6 at most; 3.1 GiB of 16 GiB of memory at most"
+    assert line in betimes("job", "41").out
+    assert ("curves", 41, None, 0) in tell.asked
+    tell(curves=CURVES.model_copy(update={"memory_asked_gib": 0.0}))
+    assert "3.6 at most; 3.1 GiB of memory at most" in betimes("job", "41").out
+    both = [PlaceView(node=name, units=1) for name in ("here", "there")]
+    wide = run.model_copy(update={"places": both})
+    tell(job=brief(job(status=Status.RUNNING, attempt=2), runs=[wide]))
+    assert "on here, its first node: 2.4 of 8 cores in the mean" in re.sub(
+        r"\s+", " ", betimes("job", "41").out
+    )
+    nothing = {"points": [], "cores_mean": None, "memory_most_gib": None, "not_measured": "it is too short"}
+    tell(curves=CURVES.model_copy(update=nothing))
+    assert "cores in the mean" not in betimes("job", "41").out
+    tell.asked.clear()
+    assert betimes("job", "41", "--json").json()["job"]["job_id"] == 41
+    assert not [name for name, *_ in tell.asked if name == "curves"]
+
+
+def test_a_service_that_knows_no_curves_is_asked_for_the_rest(betimes: Call, tell: Tell) -> None:
+    run = RunView(number=1, units=1, places=[PlaceView(node="here", units=1)], started_at=NOW, ran_s=4.0)
+    tell(
+        job=brief(job(status=Status.RUNNING, attempt=1), runs=[run]), curves=Unknown("there is no such path")
+    )
+    said = betimes("job", "41")
+    assert (said.code, said.err, "Job 41, train" in said.out) == (0, "", True)
+    assert "cores in the mean" not in said.out
+    tell(curves=Unavailable("the store is locked"))
+    said = betimes("job", "41")
+    assert (said.code, said.out, "the store is locked" in said.err) == (1, "", True)
 
 
 def test_what_would_help_a_job_that_waits(betimes: Call, tell: Tell) -> None:

@@ -13,10 +13,11 @@ from betimes.cli.main import main
 from betimes.client.plain import PlainClient
 from betimes.errors import Unavailable
 from betimes.service.access.address import Address
-from betimes.service.api.examples import FLEET, FLEET_PLAN, MAINTENANCE, PORTFOLIO, WHAT_IF
+from betimes.service.api.examples import CURVES, FLEET, FLEET_PLAN, PORTFOLIO, WHAT_IF
 from betimes.service.executors.log_files import LocalLog
 from betimes.service.machines.machine import Machine
 from betimes.service.scheduling.job_states import Status
+from betimes.service.views.maintenance import MAINTENANCE as WINDOWS
 from betimes.service.views.models import (
     FleetView,
     GiveBackSpec,
@@ -33,6 +34,7 @@ from tests.cli.conftest import Call, Tell
 from tests.cli.views import NOW, event, job, node, story
 from tests.service.serving import Background
 
+MAINTENANCE = WINDOWS.example
 IN_FORCE = PolicyView(policy="fifo", engine="pool", since_at=NOW - 3600.0)
 
 
@@ -76,7 +78,7 @@ def test_output_that_is_not_kept_is_mentioned_beside_what_is(
     def opened(_number: int, _attempt: int | None, _rank: int, tail: int | None) -> LocalLog:
         return LocalLog(tmp_path / "log", tail)
 
-    tell(job=story(job(status=Status.RUNNING, attempt=2), runs=runs), open_log=opened)
+    tell(job=story(job(status=Status.RUNNING, attempt=2), runs=runs), open_log=opened, curves=CURVES)
     said = betimes("logs", "41", "--attempt", "1")
     assert said.out == "one\ntwo\n"
     note = "67,108,864 bytes of its output are not kept; `betimes job 41` shows why"
@@ -429,7 +431,7 @@ def test_maintenance_is_announced_and_called_off(betimes: Call, tell: Tell) -> N
     def announced(spec: MaintenanceSpec, user: str) -> MaintenanceView:
         return MaintenanceView(number=1, user=user, running=[12, 13], **spec.model_dump())
 
-    tell(add_maintenance=announced, maintenance=[])
+    tell(add_maintenance=announced, listed=[])
     tell(remove_maintenance=lambda number, _: MAINTENANCE.model_copy(update={"number": number}))
     said = betimes("maintenance", "add", "--from", "2096-11-27T18:00", "--to", "20:00", "--nodes", "a, b")
     assert said.out == (
@@ -448,10 +450,10 @@ def test_maintenance_is_announced_and_called_off(betimes: Call, tell: Tell) -> N
     assert betimes("maintenance").out == (
         "No maintenance is announced; `betimes maintenance add` announces some.\n"
     )
-    tell(maintenance=[MAINTENANCE])
+    tell(listed=[MAINTENANCE])
     assert "disks" in betimes("maintenance", "list").out
     assert "For" not in betimes("maintenance", "list").out
-    tell(maintenance=[MAINTENANCE, MAINTENANCE.model_copy(update={"users": ["bob", "eve"]})])
+    tell(listed=[MAINTENANCE, MAINTENANCE.model_copy(update={"users": ["bob", "eve"]})])
     assert re.search(r"Nodes +For .*\n(.*\n){2}.* bob, eve +", betimes("maintenance", "list").out)
     assert betimes("maintenance", "--json").json()[0]["running"] == [40]
     tell(nodes=[node("here", maintenance=MAINTENANCE)])

@@ -53,6 +53,7 @@ def hostile() -> list[tuple[str, str, Any]]:
     asked += [("GET", f"/jobs/{job}/log", None) for job in (1, 2)]
     asked += [("GET", "/jobs/2/log?follow=true&attempt=1", None), ("GET", "/jobs/3/log?follow=true", None)]
     asked += [("GET", "/jobs/3/helps", None), ("GET", "/jobs/1/efficiency", None)]
+    asked += [("GET", f"/jobs/{job}/curves", None) for job in (1, 2, 3)]
     asked += [("POST", "/jobs/2/progress", {"done": 1, "total": 2})]
     asked += [
         ("POST", "/nodes/here/drain", None),

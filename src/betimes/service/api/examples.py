@@ -23,6 +23,8 @@ from betimes.service.views.models import (
     AccuracyGroup,
     AccuracyView,
     AdviceSpec,
+    CurvePoint,
+    CurvesView,
     EfficiencyView,
     Estimate,
     EventView,
@@ -103,6 +105,11 @@ EFFICIENCY = EfficiencyView(
     job_id=41, jobs=1, runs=1, run_s=7200, core_asked_s=57_600, core_used_s=14_400, memory_asked_gib=16,
     memory_used_gib=3.1, gpu_asked_s=0, longest_run_s=7200, time_limit_s=None, advice=["--cpu 3", "--memory 3.75GiB"],
     notes=[],
+)  # fmt: skip
+CURVES = CurvesView(
+    job_id=41, run=1, started_at=_NOON, points=[
+        CurvePoint(at=_NOON + 2, cores=1.2, memory_gib=0.8), CurvePoint(at=_NOON + 4, cores=3.6, memory_gib=3.1),
+    ], cores_asked=8, memory_asked_gib=16, cores_mean=2.4, memory_most_gib=3.1, not_measured=None,
 )  # fmt: skip
 WHAT_IF = WhatIfView(made_at=_NOON, jobs=[WhatIfJob(
     job_id=42, name="train.py", user="ada", start_before_at=_NOON + 300, finish_before_at=_NOON + 7500,

@@ -178,18 +178,23 @@ class WaitQuery(Asked):
     timeout_s: float = Field(default=30.0, ge=0, le=MOST_WAIT_S, allow_inf_nan=False)
 
 
-class LogQuery(Asked):
-    """The part of a job's output to return."""
+class RunQuery(Asked):
+    """The run that is meant."""
 
     attempt: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(
         default=None, description="of a run; the latest by default"
     )
+    rank: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
+        default=0, description="of a run on several nodes of a cluster: which of them"
+    )
+
+
+class LogQuery(RunQuery):
+    """The part of a job's output to return."""
+
     follow: bool = Field(default=False, description="go on until the run is over")
     tail: Annotated[int, Field(ge=0, le=MOST_TAIL)] | None = Field(
         default=None, description="only so many lines of what is there"
-    )
-    rank: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
-        default=0, description="of a run on several nodes of a cluster: which of them"
     )
 
 

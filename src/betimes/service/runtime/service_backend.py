@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,9 +17,11 @@ from betimes.service.access.auth import RunTokens
 from betimes.service.engines.named_policies import kind_of
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.log_files import LocalLog, LogReader
+from betimes.service.executors.supervision.files import CURVE, LOG
 from betimes.service.runtime.account import account
 from betimes.service.runtime.adviser import LiveAdviser
 from betimes.service.runtime.controller import Controller
+from betimes.service.runtime.curves import OF_SLURM, curves_view
 from betimes.service.runtime.fleet_views import ask_plan, fleet, fleet_plan
 from betimes.service.runtime.health import Readiness, health_of
 from betimes.service.runtime.promises import Promises
@@ -63,6 +66,7 @@ from betimes.service.views.models import (
     AccuracyView,
     AdviceSpec,
     By,
+    CurvesView,
     EfficiencyView,
     EventView,
     FleetPlanView,
@@ -352,6 +356,42 @@ class ServiceBackend:
 
     async def open_log(self, number: int, attempt: int | None, rank: int, tail: int | None, /) -> LogReader:
         """A run's output on one of its nodes, or so many of the last lines. Raises Unknown."""
+        row, last = await self._attempt(number, attempt)
+        return await self._open(row, last, rank, tail, LOG)
+
+    async def curves(self, number: int, attempt: int | None = None, rank: int = 0, /) -> CurvesView:
+        """The use of a run over its time on one of its nodes. Raises Unknown."""
+        row, last = await self._attempt(number, attempt)
+        rows = await asyncio.to_thread(self.controller.store.runs, number)
+        run = next((run for run in rows if run["number"] == last), None)
+        if run is None:
+            raise Unknown(
+                f"attempt {last} of job {number} has not started, so that nothing of it is measured"
+            )
+        held = Counter[str]()
+        for node, units in run["places"]:
+            held[node] += units
+        if rank and rank >= len(held):
+            raise Unknown(f"attempt {last} of job {number} has no rank {rank}; its last is {len(held) - 1}")
+        units = list(held.values())[rank] if held else run["units"]
+        spec = JobSpec(**row["spec"])
+        if self.scheduler.watches:
+            return curves_view(run, spec, units, b"").model_copy(update={"not_measured": OF_SLURM})
+        return curves_view(run, spec, units, await self._curve_of(row, last, rank))
+
+    async def _curve_of(self, row: Mapping[str, Any], attempt: int, rank: int) -> bytes:
+        """The file of a run's use; empty where there is none, or no longer."""
+        try:
+            reader = await self._open(row, attempt, rank, None, CURVE)
+        except Unknown:  # removed with its output, or gone with its node
+            return b""
+        try:
+            return await reader.read()  # in one piece, as a supervisor's is that small
+        finally:
+            reader.close()
+
+    async def _attempt(self, number: int, attempt: int | None) -> tuple[Mapping[str, Any], int]:
+        """A job of the store, and the number of this attempt at it, or of its latest. Raises Unknown."""
         row = await asyncio.to_thread(self.controller.store.job, number)
         if row is None:
             raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
@@ -362,11 +402,20 @@ class ServiceBackend:
             raise Unknown(
                 f"job {number} has had {row['attempt']} attempts, and there is no attempt {attempt}"
             )
-        folder = self.controller.launches.folder(number, last)
+        return row, last
+
+    async def _open(
+        self, row: Mapping[str, Any], attempt: int, rank: int, tail: int | None, name: str
+    ) -> LogReader:
+        """A file of a run on one of its nodes. Raises Unknown for a rank that it did not have, and where the file is no
+        longer kept.
+        """
+        number = row["job_id"]
+        folder = self.controller.launches.folder(number, attempt)
         cluster = self.controller.effects.cluster
         if cluster is None:
             if rank:
-                raise Unknown(f"attempt {last} of job {number} ran on one node, and has no rank {rank}")
+                raise Unknown(f"attempt {attempt} of job {number} ran on one node, and has no rank {rank}")
             old_at = self.scheduler.now_at - EMPTY_KEPT_S
             is_old = row["finished_at"] is not None and row["finished_at"] < old_at
             if is_old and not await asyncio.to_thread(folder.exists):
@@ -374,11 +423,11 @@ class ServiceBackend:
                     f"no output of job {number} is kept: it has printed nothing, or is over for longer than output is "
                     "kept (betimes up --keep-runs)"
                 )
-            return LocalLog(folder / "log", tail)
+            return LocalLog(folder / name, tail)
         rows = await asyncio.to_thread(self.controller.store.runs, number)
-        places = next((run["places"] for run in rows if run["number"] == last), [])
+        places = next((run["places"] for run in rows if run["number"] == attempt), [])
         nodes = list(dict.fromkeys(str(node) for node, _ in places))
-        return await cluster.open_log(str(folder), nodes, rank, tail)
+        return await cluster.open_log(str(folder), nodes, rank, tail, name)
 
     async def nodes(self) -> list[NodeView]:
         """Every node, and those of the operator's that were lost for good within a day."""

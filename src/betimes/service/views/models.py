@@ -283,6 +283,28 @@ class EfficiencyView(View):
     notes: list[str]
 
 
+class CurvePoint(View):
+    """The use of a run up to an instant, since the point before."""
+
+    at: float
+    cores: float  # in the mean
+    memory_gib: float  # at most
+
+
+class CurvesView(View):
+    """The use of a run over its time, on one of its nodes, of what it has there; the use of GPUs is not measured."""
+
+    job_id: int
+    run: int
+    started_at: float
+    points: list[CurvePoint]  # at most 300; of a long run each stands for more time
+    cores_asked: float
+    memory_asked_gib: float  # 0: no limit
+    cores_mean: float | None  # so far, or until it ended
+    memory_most_gib: float | None
+    not_measured: str | None  # why there are no points
+
+
 class AccuracyFigures(View):
     """The accuracy of promises; null: not known. Errors are of the JCT, counted from the promise, over the promised.
 

@@ -12,9 +12,11 @@ from betimes.cli.verbs import Json, Option, Output, State
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from betimes.client.plain import PlainClient
     from betimes.service.spec.family_demand import FamilyDemand
     from betimes.service.spec.job_spec import JobSpec
     from betimes.service.views.models import (
+        CurvesView,
         Help,
         HelpsView,
         JobStory,
@@ -65,7 +67,8 @@ def job(
     state: State = None,
     as_json: Json = False,
 ) -> None:
-    """Tell the story of a job: what it asked for, what was promised, how it ran, why it waited, and what would help.
+    """Tell the story of a job: what it asked for, what was promised, how it ran and what it used, why it waited, and
+    what would help.
 
     With --json an object; an array of them where several jobs are named.
     """
@@ -82,6 +85,11 @@ def job(
             for story in stories
             if within_s and story.job.status == "queued"
         }
+        used = {
+            story.job.job_id: _curves(service, story.job.job_id)
+            for story in stories
+            if story.runs and not story.trials and not as_json
+        }
         latest_at = max((event.at for story in stories for event in story.events), default=None)
         at_now, notes = service_now(service, latest_at)
     if as_json:
@@ -92,11 +100,24 @@ def job(
         return
     for number, story in enumerate(stories):
         say(*[""] * (number > 0))
-        _show(story, at_now, notes, helped.get(story.job.job_id), wide=output is not None)
+        _show(
+            story,
+            at_now,
+            notes,
+            helped.get(story.job.job_id),
+            used.get(story.job.job_id),
+            wide=output is not None,
+        )
 
 
 def _show(
-    story: JobStory, at_now: float, notes: Sequence[str], helped: HelpsView | None, *, wide: bool
+    story: JobStory,
+    at_now: float,
+    notes: Sequence[str],
+    helped: HelpsView | None,
+    used: CurvesView | None,
+    *,
+    wide: bool,
 ) -> None:
     from betimes.cli.live.events import EVENT_COLUMNS, event_row, worth_a_line
     from betimes.cli.render.jobs import job_name, option_pairs
@@ -105,7 +126,14 @@ def _show(
 
     one = story.job
     say(f"Job {job_number(one.job_id)}, {job_name(one)}: {_where_it_stands(one, at_now)}")
-    show_pairs([*_state(one, story, at_now), *_asked(story), *(("note", note) for note in notes)])
+    show_pairs(
+        [
+            *_state(one, story, at_now),
+            *_asked(story),
+            *_used(used, story),
+            *(("note", note) for note in notes),
+        ]
+    )
     if helped is not None and (helped.helps or helped.not_tried):
         say("", "What would help", *map(_help_line, helped.helps))
         if helped.not_tried:
@@ -331,6 +359,34 @@ def _run_row(run: RunView, at_now: float) -> list[str]:
         length(run.cpu_s) if run.cpu_s is not None else "",
         run.message or _lost_output(run),
     ]
+
+
+def _curves(service: PlainClient, job_id: int) -> CurvesView | None:
+    """The use of its last run; null: the service is an older one, which has no answer to that."""
+    from betimes.errors import Unknown
+
+    try:
+        return service.curves(job_id)
+    except Unknown:
+        return None
+
+
+def _used(used: CurvesView | None, story: JobStory) -> list[tuple[str, str]]:
+    """The use of its last run so far, on its first node: cores in the mean and at most, and memory at most, of what it
+    has.
+    """
+    from betimes.units import amount, gib
+
+    if used is None or used.cores_mean is None or used.memory_most_gib is None:
+        return []
+    most = max(point.cores for point in used.points)
+    limit = f" of {gib(used.memory_asked_gib)}" if used.memory_asked_gib else ""
+    cores = (
+        f"{amount(used.cores_mean)} of {amount(used.cores_asked)} cores in the mean, {amount(most)} at most"
+    )
+    nodes = list(dict.fromkeys(place.node for place in story.runs[-1].places))
+    where = f"on {nodes[0]}, its first node: " if len(nodes) > 1 else ""
+    return [("used", f"{where}{cores}; {gib(used.memory_most_gib)}{limit} of memory at most")]
 
 
 def _memory_limit(story: JobStory) -> str:

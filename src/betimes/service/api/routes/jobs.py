@@ -22,6 +22,7 @@ from betimes.service.api.models import (
     JobQuery,
     JobSignals,
     ProgressReport,
+    RunQuery,
     SubmittedBatch,
     UsageQuery,
     WaitQuery,
@@ -33,6 +34,7 @@ from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import (
     AccuracyView,
+    CurvesView,
     EfficiencyView,
     HelpsView,
     JobStory,
@@ -156,6 +158,23 @@ async def get_efficiency(job_id: JobId, here: Here, caller: Viewer) -> Efficienc
     """Cores, memory and time that its ended runs used of what they had; of an array, of all of it."""
     await here.permitted(caller, "read", [job_id])
     return await here.backend.efficiency(job_id)
+
+
+@router.get(
+    "/jobs/{job_id:job}/curves",
+    summary="What a run uses over its time",
+    operation_id="get_curves",
+    responses={
+        200: examples.shown(examples.CURVES, "Cores and memory since its start, beside what it has of them."),
+        **failing(401, 403, 404, 422, 503),
+    },
+)
+async def get_curves(
+    job_id: JobId, here: Here, caller: Viewer, asked: Annotated[RunQuery, Query()]
+) -> CurvesView:
+    """Cores and memory in use, measured every few seconds while a run goes on, and kept as long as its output."""
+    await here.permitted(caller, "read", [job_id])
+    return await here.backend.curves(job_id, asked.attempt, asked.rank)
 
 
 @router.get(

@@ -110,15 +110,18 @@ class RayExecutor:
 
     # --- output ---
 
-    async def open_log(self, folder: str, nodes: Sequence[str], rank: int, tail: int | None) -> LogReader:
-        """The output of a run that had this folder, on one of its nodes, which are in the order of their ranks.
+    async def open_log(
+        self, folder: str, nodes: Sequence[str], rank: int, tail: int | None, name: str = LOG
+    ) -> LogReader:
+        """The output, or another file, of a run that had this folder, on one of its nodes, which are in the order of
+        their ranks.
 
         Raises Unknown for a rank that it did not have, and where the node is gone and the log is on no shared disk.
         """
         if rank and rank >= len(nodes):
             raise Unknown(f"there is no rank {rank}; the job's last rank is {len(nodes) - 1}")
         node = nodes[rank] if nodes else ""
-        path = f"{folder_of(folder, rank, max(len(nodes), 1))}/{LOG}"
+        path = f"{folder_of(folder, rank, max(len(nodes), 1))}/{name}"
         if node in self._links:
             return RemoteLog(self._agents, node, path, tail)
         if await asyncio.to_thread(Path(path).exists):

@@ -8,6 +8,7 @@ A run's folder, and who writes what::
     launch.json  the service, before it starts a shim      shim.json  the shim, before it lets the command begin
     lock         held by the shim for life (flock)          exit.json  the shim, when nothing of the command is left
     log, log.1, ...  the command's output
+    curve.json   the shim: the use of the run over its time, of bounded size
     shim.err     the shim's own errors                      log.lost  how many bytes of the output are not kept so far
     exit.reserved  room for exit.json on the disk, taken before the command begins and written in place
     job/         the command's own, BETIMES_RUN_DIR: handlers/ and units.json of `betimes.resizing` are there

@@ -13,6 +13,7 @@ SHIM = "shim.json"
 EXIT = "exit.json"
 LOCK = "lock"
 LOG = "log"
+CURVE = "curve.json"  # the use of the run over its time
 LOST = ".lost"  # after the name of a log that goes on: the file with the number of bytes lost from it
 ERRORS = "shim.err"
 RESERVED = "exit.reserved"

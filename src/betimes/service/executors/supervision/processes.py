@@ -23,6 +23,7 @@ else:
 
 _LINUX = sys.platform == "linux"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")  # of processor time, a second
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _prctl = ctypes.CDLL(None).prctl if _LINUX else None
 
@@ -37,14 +38,17 @@ def boot_id() -> str:
 
 
 class Status:
-    """A process in /proc: its state (Z: it has ended), parent, group, session, and when it began."""
+    """A process in /proc: its state (Z: it has ended), parent, group, session, when it began, and its
+    processor time with that of the children that it has waited for.
+    """
 
-    __slots__ = ("group", "parent", "session", "start_ticks", "state")
+    __slots__ = ("cpu_ticks", "group", "parent", "session", "start_ticks", "state")
 
     def __init__(self, line: bytes) -> None:
         fields = line[line.rindex(b")") + 2 :].split()  # the name before may hold anything
         self.state = fields[0].decode()
         self.parent, self.group, self.session = (int(field) for field in fields[1:4])
+        self.cpu_ticks = sum(map(int, fields[11:15]))
         self.start_ticks = int(fields[19])
 
     @property
@@ -139,6 +143,13 @@ def proportional_bytes(pid: int) -> int:
     return resident_bytes(pid)
 
 
+def cpu_s(shim: int) -> float:
+    """The processor time, s, of all that this process, a supervisor, has started, ended or not."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = map(status, descendants(shim))
+    return used.ru_utime + used.ru_stime + sum(one.cpu_ticks for one in found if one is not None) / _TICKS
+
+
 def catches(pid: int, number: int) -> bool:
     """Whether a process handles a signal, that is: does not die of it; from /proc only."""
     try:
@@ -222,12 +233,21 @@ class Memory:
 
     def is_exceeded(self, shim: int) -> bool:
         """Whether a run's processes together exceed its limit, shared pages counted once."""
-        pids = list(descendants(shim))
-        self.used_bytes = sum(map(resident_bytes, pids))
-        if self.used_bytes > self.limit_bytes:
-            self.used_bytes = sum(map(proportional_bytes, pids))
+        self.used_bytes = self.in_use(shim)
         self.most_bytes = max(self.most_bytes, self.used_bytes)
         return self.used_bytes > self.limit_bytes
+
+    def in_use(self, shim: int) -> int:
+        """The memory in use by a run's processes, bytes, as its control group counts it; without one what is resident,
+        where shared pages count once if they would exceed the limit else.
+        """
+        counted = _read(self.group, "memory.current") if self.group is not None else ""
+        if counted:
+            return int(counted)
+        pids = list(descendants(shim))
+        used_bytes = sum(map(resident_bytes, pids))
+        is_above = 0 < self.limit_bytes < used_bytes
+        return sum(map(proportional_bytes, pids)) if is_above else used_bytes
 
     def allow(self, limit_bytes: int) -> None:
         """Raise the run's limit; it is never lowered, as used memory cannot be taken away."""

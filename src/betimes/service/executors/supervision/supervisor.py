@@ -16,9 +16,11 @@ import sys
 import time
 
 from .command import READY, READY_LIMITED, Log, become_command
+from .curve import Curve
 from .files import (
     BELL_FD,
     BUSY,
+    CURVE,
     ERRORS,
     EXIT,
     LOG,
@@ -40,6 +42,7 @@ from .processes import (
     boot_id,
     catches,
     children,
+    cpu_s,
     descendants,
     send,
     signal,
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 16
 _LOOK_S = 0.2  # between two looks at a stopping run, beyond the signals of its processes
 _NEVER = float("inf")
+_SHOWS_USE = sys.platform == "linux"  # the use of other processes
 
 
 def main(folder: str, launch: dict[str, Any]) -> int:
@@ -88,6 +92,7 @@ class Supervisor:
             None if owner is None else (owner["uid"], owner["gid"]),
         )
         self.memory = Memory(launch["memory_bytes"], launch["cgroup"])
+        self.curve = Curve(folder)
         self.pid = 0  # of the command, and so of its group and session
         self.status: int | None = None  # as waited for
         self.ended = False  # the command has, perhaps not all that it started
@@ -96,7 +101,9 @@ class Supervisor:
         self.is_out_of_memory = False
         self.has_lost_node = False  # the process with which it is to end has ended
         self.grace_s = 0.0
-        self.warn_at = self.limit_at = self.kill_at = self.look_at = _NEVER  # by the monotonic clock
+        self.warn_at = self.limit_at = self.kill_at = self.look_at = self.curve_at = (
+            _NEVER  # by the monotonic clock
+        )
         self.suspended_at: float | None = None  # likewise
         self.suspended_s = 0.0  # before that
         self.began = self.started = time.monotonic()  # this process has, and the command
@@ -217,6 +224,8 @@ class Supervisor:
         command_start_ticks = start_ticks(self.pid)
         self.started, self.started_s = time.monotonic(), time.time()
         self.look_at = self.started + self.memory.look_s
+        if _SHOWS_USE:
+            self.curve_at = self.started + self.curve.look_s
         about = {
             "identity": self.launch["identity"],
             "pid": os.getpid(),
@@ -276,16 +285,27 @@ class Supervisor:
             self._stop("stopped", self.launch["grace_s"])
 
     def _see_to_limits(self) -> None:
-        """Look at the memory if it is time to, and keep the time limit."""
+        """Look at the memory and at what is used if it is time to, and keep the time limit."""
         now = time.monotonic()
         if now >= self.look_at:
             self.look_at = now + self.memory.look_s
             self.is_out_of_memory = self.memory.is_exceeded(os.getpid())
+        if now >= self.curve_at:
+            self._measure(now)
         if self.why is None and not self.ended and self.suspended_at is None:
             if now >= self.limit_at:
                 self._stop("time-limit", self.launch["grace_s"])
             elif now >= self.warn_at:
                 self._warn(now)
+
+    def _measure(self, now: float) -> None:
+        """Take what the run uses into its curve; where the disk has no room, the next look tries again."""
+        shim = os.getpid()
+        try:
+            self.curve.add(now - self.started, cpu_s(shim), self.memory.in_use(shim))
+        except OSError as error:
+            self._complain(f"cannot write {CURVE}: {error}")
+        self.curve_at = now + self.curve.look_s
 
     def _is_over(self) -> bool:
         if self.is_out_of_memory:
@@ -320,7 +340,7 @@ class Supervisor:
         until = self.kill_at if self.why is not None else min(self.warn_at, self.limit_at)
         if self.suspended_at is not None:
             until = _NEVER
-        wait_s = max(0.0, min(until, self.look_at) - time.monotonic())
+        wait_s = max(0.0, min(until, self.look_at, self.curve_at) - time.monotonic())
         if self.ended:
             wait_s = min(wait_s, _LOOK_S)
         return None if wait_s == _NEVER else min(wait_s, 1e6) * 1000 + 1
