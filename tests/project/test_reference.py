@@ -63,7 +63,10 @@ def test_every_module_that_the_architecture_names_exists() -> None:
 
 
 def test_every_policy_and_format_has_its_section(pages: dict[str, str]) -> None:
-    assert [line[3:] for line in pages["policies.md"].splitlines() if line.startswith("## ")] == [*POLICIES]
+    assert [line[3:] for line in pages["policies.md"].splitlines() if line.startswith("## ")] == [
+        *POLICIES,
+        "Renting",
+    ]
     nodes = [line[3:] for line in pages["nodes-policies.md"].splitlines() if line.startswith("## ")]
     assert nodes == [*NODES_POLICIES, *plugins.OF_PAPERS[plugins.POLICIES], "Orders", "Placement"]
     assert [line[3:] for line in pages["formats.md"].splitlines() if line.startswith("## ")] == [*FORMATS]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -71,8 +73,10 @@ def test_it_has_a_size_and_the_rest_of_what_is_far_too_large_is_not_read(
     assert taken <= 2200
 
 
-def test_want_of_room_is_told(it: Serving) -> None:
-    it.folder.mkdir()
-    it.backend.uploads.folder.write_text("in the way of the folder")
+def test_want_of_room_is_told(it: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
     found = failure(it.ask("PUT", PATH, content=DATA, headers=ZIP), 503)
     assert (found["code"], "make room there" in found["message"]) == ("unavailable", True)

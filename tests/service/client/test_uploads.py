@@ -63,7 +63,7 @@ def test_what_is_too_large_is_not_even_packed(kept: Path, call: Both, tmp_path: 
 def test_the_services_errors_are_raised(kept: Path, call: Both, code: Path) -> None:
     kept.parent.mkdir(exist_ok=True)
     kept.symlink_to("no-such-folder")  # nothing can be written into it
-    with pytest.raises(Unavailable, match="make room there, and send it again"):
+    with pytest.raises(Unavailable, match="an operator has to move it away"):
         call("upload", code)
 
 

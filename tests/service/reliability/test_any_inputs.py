@@ -150,7 +150,7 @@ def _rent(cluster: Cluster, draw: random.Random) -> None:
     if len(rented) < 2 and draw.random() < 0.5:
         number = cluster.ledger.rented.get("r", 0)
         new = replace(machine(f"r-{number}", draw.choice((1.0, 2.0))), kind="fake-cloud")
-        cluster.ask("nodes.rent", new, "user:ann")
+        cluster.ask("nodes.rent", [new], "user:ann")
     elif rented:
         name = draw.choice(list(rented))
         if rented[name].status != BOOTING:

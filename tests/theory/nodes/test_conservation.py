@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from betimes import Result
 from betimes.cluster.resources import PER_UNIT, RESOURCES
-from betimes.policies.nodes.orders import ORDERS
+from betimes.policies.nodes.hooks import ORDER
 from tests.theory.nodes.mixtures import Mixture, mixture
 from tests.theory.nodes.watching import Seen, finds_room, given_back, watch
 from tests.theory.queues import Floats
@@ -226,7 +226,7 @@ def test_same_seed_same_result(policy: str) -> None:
 # --- queues ---
 
 
-@given(seed=st.integers(0, 2**32), order=st.sampled_from(list(ORDERS)))
+@given(seed=st.integers(0, 2**32), order=st.sampled_from(ORDER.choices))
 def test_who_skips_over_leaves_no_room_that_somebody_could_use(seed: int, order: str) -> None:
     jobs = mixture(seed, jobs=50, load_frac=2.0)
     counts = jobs.tasks.count.tolist()

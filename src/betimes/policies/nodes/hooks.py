@@ -242,7 +242,7 @@ class NodesPolicy:
     def _check_no_classes(self, values: dict[str, Value | None]) -> None:
         """Raise PolicyError if classes are set and the order has none."""
         for each in SIZE_CLASSES:
-            if values.get(each.name, each.default) != each.default:
+            if each in self.parameters and values.get(each.name, each.default) != each.default:
                 raise PolicyError(
                     f"policy {self.name}, parameter {each.name}: only with order=wfq-order are jobs in classes; leave "
                     "it out, or choose that"
