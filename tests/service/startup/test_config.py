@@ -89,6 +89,8 @@ def test_lists_in_each_of_the_ways(tmp_path: Path) -> None:
         ("keep_runs = '0d'", "config.toml: keep_runs: give an age and an amount above 0"),
         ("rate_limit = '0'", "config.toml: rate_limit: give a number above 0 and how many at once"),
         ("rate_limit = '5:0.5'", "config.toml: rate_limit: give a number above 0 and how many at once"),
+        ("submit_filter_limit = '0.01s'", "submit_filter_limit: give a time of 0.1s to 10m"),
+        ("prolog_limit = '1h'", "prolog_limit: give a time of 0.1s to 10m"),
         ("budget = [3]", "config.toml: budget: give a text"),
         ("budget = '50usd'", "config.toml: budget: 50usd: expected USER=USD"),
         ("keep_event = '1d'", r"config.toml: keep_event: no such setting \(did you mean keep_events\?\)"),

@@ -641,7 +641,7 @@ class ServiceConfig:
         metadata=_setting(
             "prolog_limit",
             "The time that a prolog or an epilog has, which has failed otherwise.",
-            _time("100ms", "10m"),
+            _time("0.1s", "10m"),
             "TIME",
             "1m",
         ),
@@ -661,7 +661,7 @@ class ServiceConfig:
         metadata=_setting(
             "submit_filter_limit",
             "The time that it has for a job, which is refused otherwise.",
-            _time("100ms", "10m"),
+            _time("0.1s", "10m"),
             "TIME",
             "10s",
         ),
