@@ -578,7 +578,7 @@ def test_a_job_that_was_cancelled_as_it_ran_has_the_signal_of_its_end(slurm: Slu
 SLURMS_REASONS = """
     None Priority Dependency Resources BeginTime JobHeldUser DependencyNeverSatisfied JobArrayTaskLimit Licenses
     ReqNodeNotAvail AssociationResourceLimit AssocGrpBillingMinutes NodeDown SystemFailure JobLaunchFailure
-    NonZeroExitCode RaisedSignal TimeLimit OutOfMemory
+    NonZeroExitCode RaisedSignal TimeLimit OutOfMemory Prolog
 """
 
 
