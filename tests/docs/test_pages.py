@@ -75,9 +75,8 @@ def test_page_runs_and_prints_what_it_says(
                 ran += _run(command, shown, capsys)
         elif kind == "python" and "betimes.Client()" not in body:
             file = folder / (block["file"] or f"block_{number}.py")
-            if re.search(
-                rf"^\$ .*\b{re.escape(file.name)}", text_of(page), re.M
-            ):  # a command runs it, or reads it
+            # A command runs it, or reads it.
+            if re.search(rf"^\$ .*\b{re.escape(file.name)}", text_of(page), re.M):
                 continue
             file.write_text(body, encoding="utf-8")
             capsys.readouterr()

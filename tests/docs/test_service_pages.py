@@ -284,9 +284,8 @@ def compare(command: str, shown: str, printed: str) -> None:
     """Every line of the page must be printed, in this order; a table may have room for a column more."""
     rest = iter([loosely(line) for line in printed.splitlines()])
     for line in shown.splitlines():
-        if not re.fullmatch(
-            r"\S*\.\.\.|", line.strip()
-        ):  # left out, or a token of which the page has the beginning
+        # Three dots: lines are left out, or a token of which the page has the beginning.
+        if not re.fullmatch(r"\S*\.\.\.|", line.strip()):
             found = any(holds(candidate, loosely(line)) for candidate in rest)
             assert found, f"{command}\nprints no line {line!r} there, but\n{printed}"
 

@@ -429,9 +429,8 @@ class LivePool:
             driver.advance(one.at_s)
             driver.state.pool[0].now = one.at_s
             driver.state.nodes[one.node].up = 1
-            if not driver.resize(
-                one.units, self._prepared
-            ):  # another engine is made then, with unknown classes
+            # Where it makes other classes another engine is made then, with classes that are unknown now.
+            if not driver.resize(one.units, self._prepared):
                 return
             driver.state.pool[0].pending = 1
 

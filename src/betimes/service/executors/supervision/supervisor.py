@@ -101,9 +101,8 @@ class Supervisor:
         self.is_out_of_memory = False
         self.has_lost_node = False  # the process with which it is to end has ended
         self.grace_s = 0.0
-        self.warn_at = self.limit_at = self.kill_at = self.look_at = self.curve_at = (
-            _NEVER  # by the monotonic clock
-        )
+        # By the monotonic clock.
+        self.warn_at = self.limit_at = self.kill_at = self.look_at = self.curve_at = _NEVER
         self.suspended_at: float | None = None  # likewise
         self.suspended_s = 0.0  # before that
         self.began = self.started = time.monotonic()  # this process has, and the command
