@@ -11,6 +11,12 @@ from tests.cli.conftest import Call
 RIGID = ("advise", "sample:rigid", "--last", "30d")
 
 
+@pytest.fixture(autouse=True)
+def few_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough to be counted: each is a play-out of its own, under two dozen policies."""
+    monkeypatch.setattr("betimes.foresight.advice.advising.PROMISES", 20)
+
+
 def test_the_table_the_few_and_what_to_type(betimes: Call) -> None:
     said = betimes(*RIGID)
     assert said.code == 0, said.err
@@ -45,9 +51,9 @@ def test_machines_on_offer_bring_cost_and_their_file_into_the_command(betimes: C
         '[[nodes]]\ntype = "node"\ncount = 1\ngpu = 0\ncpu = 24\nmemory_gib = 96\n'
         '[[offers]]\ntype = "big"\ngpu = 0\ncpu = 16\nmemory_gib = 64\nusd_per_h = 0.5\n'
     )
-    # As few jobs as are enough: each is promised an end under two dozen policies.
-    last = ("advise", "sample:rigid", "--last", "2h")
-    found = betimes(*last, "--cluster", cluster, "--budget", "5m", "--json").json()
+    found = betimes(
+        "advise", "sample:rigid", "--last", "2h", "--cluster", cluster, "--budget", "5m", "--json"
+    ).json()
     rented = next(row for row in found["rows"] if row["policy"] == "njw")
     assert rented["figures"]["cost_usd"] > 0.0
     assert found["rows"][0]["figures"]["cost_usd"] is not None
