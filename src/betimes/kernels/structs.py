@@ -17,7 +17,7 @@ arrays alive, and must itself be kept for as long as a kernel runs on it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform, get_args, get_origin, get_type_hints
 
@@ -82,20 +82,31 @@ class Struct:
     def __init__(self, **values: Any) -> None:
         fields, words, _, mark = layout_of(type(self))
         if values.keys() != fields.keys():
-            odd = sorted(values.keys() ^ fields.keys())
-            raise TypeError(f"{type(self).__name__}: missing or unknown fields {', '.join(odd)}")
+            raise self._odd(values.keys() ^ fields.keys())
         block = np.zeros(words, dtype=np.int64)
         block[0] = mark
+        self._fill(block, values)
+
+    def _fill(self, block: Ints, values: Mapping[str, Any]) -> None:
+        fields = layout_of(type(self)).fields
         for name, value in values.items():
             _write(block, fields[name], value, type(self).__name__)
         self.__dict__.update(values, _block=block, address=_address_of(block))
+
+    def _odd(self, names: Iterable[str]) -> TypeError:
+        return TypeError(f"{type(self).__name__}: missing or unknown fields {', '.join(sorted(names))}")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__}.{name} cannot be set; `replaced` makes another struct")
 
     def replaced(self, **changes: Any) -> Self:
         """The same, but for these fields; arrays are shared."""
-        return type(self)(**(self.values() | changes))
+        if unknown := changes.keys() - layout_of(type(self)).fields.keys():
+            raise self._odd(unknown)
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made._fill(self.__dict__["_block"].copy(), changes)  # what does not change stands in it already
+        return made
 
     def values(self) -> dict[str, Any]:
         """The fields by name."""
@@ -143,17 +154,17 @@ def _digest(fields: dict[str, Field]) -> str:
 def _write(block: Ints, field: Field, value: Any, of: str) -> None:
     at = field.offset
     if field.ndim > 0:
-        if not isinstance(value, np.ndarray) or value.dtype != field.dtype or value.ndim != field.ndim:
-            found = (
-                f"{value.dtype}, {value.ndim} dimensions" if isinstance(value, np.ndarray) else type(value)
-            )
+        # Not as records, of which each attribute is looked for among their fields first.
+        array = np.ndarray.view(value, np.ndarray) if isinstance(value, np.ndarray) else None
+        if array is None or array.dtype != field.dtype or array.ndim != field.ndim:
+            found = type(value) if array is None else f"{array.dtype}, {array.ndim} dimensions"
             raise TypeError(
                 f"{of}.{field.name}: expected {field.dtype}, {field.ndim} dimensions; found {found}"
             )
-        if not value.flags.c_contiguous:
+        if not array.flags.c_contiguous:
             raise TypeError(f"{of}.{field.name}: the array is not contiguous")
-        block[at] = _address_of(value)
-        block[at + 1 : at + 1 + field.ndim] = value.shape
+        block[at] = _address_of(array)
+        block[at + 1 : at + 1 + field.ndim] = array.shape
     elif field.dtype is not None:
         block[at : at + 1].view(np.float64 if field.dtype == np.float64 else np.int64)[0] = value
     elif not INTERPRETED:

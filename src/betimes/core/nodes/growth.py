@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,15 +205,20 @@ GROWTH = {
 
 def room_to_play(state: NodesState) -> NodesState:
     """A second state of the same shape for `snapshot.copy_into`; nothing is recorded there."""
-    return _resized(state).replaced(
-        segments=blank(Segment, 0),
-        absences=blank(Absence, 0),
-        leases=blank(Lease, 0),
-        log=blank(Instruction, 0),
-        offers=_copied(state.offers),
-        users=_copied(state.users),
-        orders=state.orders.copy(),
-    )
+    shared = ("params", "fates", "interference", "hardware", "demands", "closings")
+    recorded = {
+        "segments": blank(Segment, 0),
+        "absences": blank(Absence, 0),
+        "leases": blank(Lease, 0),
+        "log": blank(Instruction, 0),
+    }
+    own = {
+        name: mine.copy()
+        for name, mine in state.values().items()
+        if name not in shared and name not in recorded
+    }
+    own["shown"] = own["aside" if state.cluster[0].guarded else "nodes"]
+    return state.replaced(**own, **recorded)
 
 
 def _resized(state: NodesState, *, slots: int | None = None, placements: int | None = None) -> NodesState:
@@ -326,10 +331,6 @@ def _of_nodes(nodes: int, slots: int, *, guarded: bool) -> dict[str, Any]:
         "score": np.zeros(max(slots, nodes)),
         "cursor": _whole(nodes),
     }
-
-
-def _copied(records: Records[R]) -> Records[R]:
-    return cast("Records[R]", as_array(records).copy())
 
 
 def _blocks_for(slots: int) -> int:
