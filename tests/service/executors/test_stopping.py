@@ -13,8 +13,7 @@ import pytest
 
 from betimes.service.executors import local
 from betimes.service.executors.supervision import processes
-from betimes.service.scheduling.effects import Signalled
-from betimes.service.scheduling.events import RunId
+from betimes.service.scheduling.events import RunId, Signalled
 from tests.service.executors.running import (
     RUN,
     a_launch,

@@ -20,6 +20,7 @@ import pytest
 from betimes import Workload
 from betimes.cluster import Cluster, NodeGroup
 from betimes.service.executors.protocol import Launch
+from betimes.service.executors.ray import joining
 from betimes.service.executors.ray.joining import JoinedCluster, join
 from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.scheduling.events import Ended, Report, RunId, Started
@@ -45,7 +46,9 @@ class RunsOnRay:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._cluster: JoinedCluster = self._wait(join(address, 1.0, False, str(folder)))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(joining, "OTHERS_S", PATIENCE_S)  # all nodes at once
+            self._cluster: JoinedCluster = self._wait(join(address, 1.0, False, str(folder)))
         cores = {machine.name: machine.cpu for machine in self._cluster.machines}
         self._node_of = {f"with-{cpu:g}-0": name for name, cpu in cores.items()}
         self._executor = self._cluster.executor(self._hear, cores.__getitem__)

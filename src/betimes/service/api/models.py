@@ -15,7 +15,7 @@ from betimes.service.api.limits import (
     MOST_TAIL,
     MOST_WAIT_S,
 )
-from betimes.service.scheduling.effects import Signalled
+from betimes.service.scheduling.events import Signalled
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import WHOLE, JobSpec, in_schema

@@ -46,8 +46,7 @@ from betimes.service.executors.supervisors import (
 )
 from betimes.service.machines.cgroups import find_group
 from betimes.service.machines.local import available_cores
-from betimes.service.scheduling.effects import Signalled
-from betimes.service.scheduling.events import Ended, RunId, Started, Trouble
+from betimes.service.scheduling.events import Ended, RunId, Signalled, Started, Trouble
 from betimes.service.uploads.archive import DamagedArchive
 
 _AGAIN_S = 0.02  # between two looks at a run that another shim is about to start

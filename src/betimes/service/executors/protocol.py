@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from betimes.cluster.resources import Natural
-from betimes.service.scheduling.effects import Signalled
-from betimes.service.scheduling.events import Report, RunId
+from betimes.service.scheduling.events import Report, RunId, Signalled
 
 FORCE_AFTER_S = 5.0
 """From the end of the grace period until an executor itself ends a run."""

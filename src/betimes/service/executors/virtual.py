@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from betimes.service.executors.protocol import Launch, Listener, Place
-from betimes.service.scheduling.effects import Signalled
-from betimes.service.scheduling.events import Ended, Report, RunId, Started
+from betimes.service.scheduling.events import Ended, Report, RunId, Signalled, Started
 from betimes.twin.pool.virtual_jobs import VirtualJob
 
 WORK = "VIRTUAL_WORK_S"

@@ -9,7 +9,7 @@ from betimes.cluster.cluster import NodeGroup
 from betimes.errors import Conflict, Refused, Unknown
 from betimes.service.machines.machine import Kind, Machine, machines_of
 from betimes.service.runtime.admission import kind_to_add
-from betimes.service.scheduling.effects import Signalled
+from betimes.service.scheduling.events import Signalled
 from betimes.service.scheduling.jobs import Action
 from betimes.service.scheduling.node import DRAINING, LOST
 from betimes.service.scheduling.scheduler import Scheduler

@@ -44,8 +44,7 @@ from betimes.service.runtime.to_views import (
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.runtime.usage import Rented, efficiency_view, rented, usage_view
 from betimes.service.runtime.what_if import LATE_S, MOST_ARRIVALS, Helps, WhatIf, changes_for, check_late
-from betimes.service.scheduling.effects import Signalled
-from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.events import Event, Signalled
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Action
 from betimes.service.scheduling.node import DRAINED, DRAINING, UP

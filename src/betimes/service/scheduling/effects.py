@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from betimes.core.planning import Planner
 from betimes.service.engines.messages import RentMachine
 from betimes.service.engines.selection import SelectionSnapshot
-from betimes.service.scheduling.events import RunId
+from betimes.service.scheduling.events import RunId, Signalled
 from betimes.service.scheduling.job import Places
 from betimes.service.scheduling.policy_record import PolicyRecord
 from betimes.twin.nodes.planner_rounds import Question
-
-Signalled = Literal["steps", "command", "all"]
-"""The processes of a run that get a signal: the tasks of its steps, its first process alone, or all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,10 @@ It imports nothing of Betimes: agents on other machines begin with it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+Signalled = Literal["steps", "command", "all"]
+"""The processes of a run that get a signal: the tasks of its steps, its first process alone, or all."""
 
 
 @dataclass(frozen=True, slots=True)

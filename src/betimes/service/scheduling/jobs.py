@@ -15,8 +15,8 @@ from betimes.errors import Conflict
 from betimes.service.machines.machine import RENTED
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.broken_promises import note_end
-from betimes.service.scheduling.effects import Signalled, SignalRun
-from betimes.service.scheduling.events import Ended, RunId
+from betimes.service.scheduling.effects import SignalRun
+from betimes.service.scheduling.events import Ended, RunId, Signalled
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.policy_engine import WATCHES, PolicyEngine

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -244,3 +246,12 @@ def test_a_log_is_read_on_where_it_was_when_its_agent_restarts(at: Path) -> None
             assert await log.read() == b"", "it may answer again"
 
     play(scenario())
+
+
+def test_an_agent_loads_nothing_of_the_scheduler() -> None:
+    """Each node starts one, at worst beside jobs that keep its processors busy."""
+    code = "import sys, betimes.service.executors.ray.bridge; print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(said.stdout.split())
+    assert "betimes.service.executors.ray.agent" in loaded
+    assert not loaded & {"numba", "pydantic", "betimes.core", "betimes.service.engines"}

@@ -35,6 +35,7 @@ class FakeCluster:
         self.without_token: set[str] = set()
         self.answers = True
         self.broken: set[str] = set()
+        self.starting: set[str] = set()  # their agents do not answer yet
         self.versions: dict[str, str] = {}
         self.called: list[tuple[str, str]] = []
         self.taken_away_at: float | None = None
@@ -48,6 +49,8 @@ class FakeCluster:
         self.called.append((node, method))
         if method == "taken_away_at":
             return self.taken_away_at
+        while node in self.starting:
+            await asyncio.sleep(0.01)
         if node in self.broken:
             raise Unavailable("No module named 'betimes'")
         asks = node not in self.without_token
@@ -81,6 +84,47 @@ def test_a_machine_that_cannot_run_jobs_is_no_node_until_it_can(
     now_s += joining.AGAIN_S
     assert [machine.name for machine in asyncio.run(members.look()).joined] == ["a", "b"]
     assert {node for node, _ in cluster.called} == {"a", "b"}
+
+
+def test_an_agent_that_starts_slowly_delays_no_other_news() -> None:
+    cluster = FakeCluster("a", "b")
+    cluster.starting = {"a"}
+
+    async def main() -> list[Change]:
+        members = Membership(cluster, 1.0, lambda: ("c",))
+        changes = [await members.look(0.05), await members.look(0.05)]
+        cluster.starting = set()
+        changes.append(await members.look(5.0))
+        assert not members.is_asking
+        return changes
+
+    first, second, third = asyncio.run(main())
+    assert ([machine.name for machine in first.joined], first.left) == (["b"], ("c",))
+    assert [machine.name for machine in second.joined] == ["b"], "nobody has taken it"
+    assert [machine.name for machine in third.joined] == ["a", "b"]
+    assert [node for node, _ in cluster.called].count("a") == 1, "it is asked once"
+
+
+def test_a_service_waits_for_the_first_agent_and_then_no_longer_for_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(joining, "OTHERS_S", 0.05)
+    monkeypatch.setattr(joining, "LOOK_S", 0.05)
+    cluster = FakeCluster("a", "b", "broken")
+    cluster.starting, cluster.broken = {"a", "b"}, {"broken"}
+
+    async def main() -> list[str]:
+        beginning = asyncio.create_task(joining.first_machines(Membership(cluster, 1.0, list)))
+        await asyncio.sleep(0.3)
+        assert not beginning.done()
+        cluster.starting = {"b"}
+        return [machine.name for machine in await beginning]
+
+    assert asyncio.run(main()) == ["a"]
+    assert "no node's agent has started within 0.05 s; waiting" in caplog.text
+    monkeypatch.setattr(joining, "AGENT_S", 0.1)
+    assert asyncio.run(joining.first_machines(Membership(cluster, 1.0, lambda: ("a",)))) == []
+    assert "node b runs no jobs: its agent has not started within 0.1 s" in caplog.text
 
 
 def test_labels_of_ray_are_labels_of_the_node() -> None:

@@ -27,7 +27,7 @@ def log(service: ServiceOnRay, number: int, rank: int | None = None, follow: boo
 
 
 def test_a_job_on_one_node_and_a_job_on_two(service: ServiceOnRay) -> None:
-    assert sorted(service.nodes().values()) == [1.0, 2.0]
+    until(lambda: sorted(service.nodes().values()) == [1.0, 2.0])  # the second may join later
     one = service.submit("sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.2; done; exit 5")
     assert log(service, one, follow=True) == "1\n2\n3\n"
     assert service.until(one, "failed").attempt == 1

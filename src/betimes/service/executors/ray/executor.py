@@ -15,8 +15,7 @@ from betimes.service.executors.protocol import Launch, Listener, Place
 from betimes.service.executors.ray.connection import Agents
 from betimes.service.executors.ray.link import NodeLink
 from betimes.service.executors.supervision.files import LOG
-from betimes.service.scheduling.effects import Signalled
-from betimes.service.scheduling.events import Ended, Report, RunId, Started, Trouble
+from betimes.service.scheduling.events import Ended, Report, RunId, Signalled, Started, Trouble
 
 
 class RayExecutor:

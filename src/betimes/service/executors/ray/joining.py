@@ -26,7 +26,10 @@ from betimes.service.machines.machine import Machine
 NODE_ID = "ray.io/node-id"  # a label that differs for every node, as the name does
 LOOK_S = 1.0  # between two looks at the cluster
 NOTICES_S = 5.0  # between two looks whether rented machines are about to be taken away
-AGENT_S = 60.0  # until a node's agent answers the first time
+AGENT_S = (
+    300.0  # until a node's agent answers the first time: on a busy machine Ray takes minutes to start it
+)
+OTHERS_S = 60.0  # at a start: until nodes join later, if one can run jobs
 AGAIN_S = 60.0  # until a node that could run no jobs is tried again
 LOST_AFTER_S = float(os.environ.get("RAY_gcs_rpc_server_reconnect_timeout_s", "60"))  # noqa: SIM112 (as Ray spells it)
 """From the whole cluster's silence until nodes that have not come back count as lost: Ray lets a node without its head
@@ -99,7 +102,7 @@ async def join(
     try:
         nodes = await connection.nodes()
         check_closed(nodes, await asks_for_token(connection, nodes), allows_open)
-        machines = list((await Membership(connection, share_frac, list).look()).joined)
+        machines = await first_machines(Membership(connection, share_frac, list))
         if rented is not None:
             rented.service, rented.address = service, address
         elif not machines:
@@ -114,6 +117,19 @@ async def join(
         await connection.close()
         raise
     return JoinedCluster(connection, share_frac, rented, machines, frozenset(node.name for node in nodes))
+
+
+async def first_machines(members: Membership) -> list[Machine]:
+    """The machines that a service begins with: at least one, if any node's agent starts. Raises Unavailable."""
+    try:
+        joined = (await members.look(OTHERS_S)).joined
+        if not joined and members.is_asking:
+            log.warning("no node's agent has started within %g s; waiting, as machines may be busy", OTHERS_S)
+        while not joined and members.is_asking:
+            joined = (await members.look(LOOK_S)).joined
+        return list(joined)
+    finally:
+        members.close()
 
 
 # --- joining and leaving ---
@@ -160,45 +176,68 @@ class Membership:
         self._rented = RentedNodes() if rented is None else rented
         self._notices_at = 0.0  # by the monotonic clock: when to look for them again
         self._unusable: dict[str, float] = {}  # nodes that cannot run jobs: when to look again
+        self._asking: dict[str, asyncio.Task[bool]] = {}  # nodes whose agents have not answered yet
 
-    async def look(self) -> Change:
-        """The changes. Raises Unavailable where the cluster does not answer, so that nothing is known of its nodes."""
+    @property
+    def is_asking(self) -> bool:
+        """Whether agents are starting."""
+        return bool(self._asking)
+
+    def close(self) -> None:
+        """Wait for no agent any longer."""
+        for asking in self._asking.values():
+            asking.cancel()
+        self._asking.clear()
+
+    async def look(self, patience_s: float = LOOK_S) -> Change:
+        """The changes; waits so long for agents that are starting, and nodes whose agents take longer join later.
+
+        Raises Unavailable where the cluster does not answer, so that nothing is known of its nodes.
+        """
         nodes = await self._cluster.nodes()
         alive = {node.name: machine_of(node, self._share) for node in nodes if not node.rented_by}
-        await self._look_at_rented(
-            {node.name for node in nodes if node.rented_by and node.rented_by == self._rented.service}
-        )
+        mine = {node.name for node in nodes if node.rented_by and node.rented_by == self._rented.service}
         has = set(self._has())
         left = tuple(sorted(has - alive.keys()))
         if left and not self._counts_as_lost():
             left = ()
-        now_s = time.monotonic()
-        new = [
-            machine
-            for name, machine in alive.items()
-            if name not in has and machine.cpu > 0 and self._unusable.get(name, 0.0) <= now_s
-        ]
-        usable = await asyncio.gather(*(self._is_usable(machine.name) for machine in new))
-        return Change(tuple(machine for machine, ok in zip(new, usable, strict=True) if ok), left)
+        new = {name for name, machine in alive.items() if name not in has and machine.cpu > 0}
+        usable = await self._usable(new | (mine - self._rented.names), patience_s)
+        await self._look_at_rented(mine, usable)
+        return Change(tuple(machine for name, machine in alive.items() if name in usable), left)
 
     async def watch(self, report: Callable[[Change], None]) -> None:
         """Report every change, for ever."""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            try:
-                change = await self.look()
-            except Unavailable:  # the connection reports it, and reconnects
-                continue
-            if change.joined or change.left:
-                report(change)
+        try:
+            while True:
+                await asyncio.sleep(LOOK_S)
+                try:
+                    change = await self.look()
+                except Unavailable:  # the connection reports it, and reconnects
+                    continue
+                if change.joined or change.left:
+                    report(change)
+        finally:
+            self.close()
 
-    async def _look_at_rented(self, names: set[str]) -> None:
+    async def _usable(self, new: set[str], patience_s: float) -> set[str]:
+        """Those of the new nodes that can run jobs, as far as their agents have answered."""
+        for name in self._asking.keys() - new:
+            self._asking.pop(name).cancel()
+        for name in new - self._asking.keys():
+            if self._unusable.get(name, 0.0) <= time.monotonic():
+                self._asking[name] = asyncio.create_task(self._is_usable(name))
+        if not self._asking:
+            return set()
+        done, _ = await asyncio.wait(self._asking.values(), timeout=patience_s)
+        answered = [name for name, asking in self._asking.items() if asking in done]
+        return {name for name in answered if self._asking.pop(name).result()}
+
+    async def _look_at_rented(self, names: set[str], usable: set[str]) -> None:
         rented, now_s = self._rented, time.monotonic()
         if self._counts_as_lost():
             rented.names &= names
-        new = [name for name in names - rented.names if self._unusable.get(name, 0.0) <= now_s]
-        usable = await asyncio.gather(*map(self._is_usable, new))
-        rented.names |= {name for name, ok in zip(new, usable, strict=True) if ok}
+        rented.names |= names & usable
         if rented.have_notices and now_s >= self._notices_at:
             self._notices_at = now_s + NOTICES_S
             await asyncio.gather(*map(self._look_for_notice, rented.names))
@@ -217,7 +256,7 @@ class Membership:
                 facts: NodeFacts = await self._cluster.call(name, "facts")
             trouble = None if facts.betimes == __version__ else f"it has Betimes {facts.betimes}"
         except TimeoutError:
-            trouble = f"its agent has not started within {AGENT_S:g} s"
+            trouble = f"its agent has not started within {AGENT_S:g} s: Ray starts no workers there, or it is very busy"
         except Unavailable as error:
             trouble = str(error)
         if trouble is None:

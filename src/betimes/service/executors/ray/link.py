@@ -15,8 +15,7 @@ from betimes.errors import Unavailable
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.ray.connection import Agents
 from betimes.service.executors.supervision.files import is_full
-from betimes.service.scheduling.effects import Signalled
-from betimes.service.scheduling.events import Ended, Report, RunId, Trouble
+from betimes.service.scheduling.events import Ended, Report, RunId, Signalled, Trouble
 
 AGAIN_S = 0.5  # between two tries to attach
 FULL_AGAIN_S = 1.0  # between two tries to send to a node with a full disk
