@@ -59,6 +59,11 @@ def test_a_script_is_read_or_refused_with_its_line(path: Path) -> None:
     assert {name: value for name, value in batch.fields.items() if name not in ALWAYS} == expected
 
 
+def test_line_breaks_of_dos_are_refused_as_slurm_does() -> None:
+    with pytest.raises(JobFileError, match="line 2: the line ends as in DOS"):
+        read_script("#!/bin/bash\n#SBATCH --job-name=dos\r\necho hi\r\n", "x", environ=ENVIRON, workdir="/")
+
+
 @pytest.mark.parametrize(
     ("options", "unit", "variables"),
     [

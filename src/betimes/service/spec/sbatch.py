@@ -375,6 +375,14 @@ def _script_lines(text: str, path: str) -> tuple[list[Given], list[str]]:
         raise JobFileError(
             "the first line names no interpreter; begin with a line such as #!/bin/bash", path, 1
         )
+    before, break_of_dos, _ = text.partition("\r\n")
+    if break_of_dos:
+        raise JobFileError(
+            "the line ends as in DOS (\\r\\n), which would be a part of its command;"
+            " remove that: sed -i 's/\\r$//' FILE",
+            path,
+            before.count("\n") + 1,
+        )
     given: list[Given] = []
     late: list[int] = []
     has_begun = False
