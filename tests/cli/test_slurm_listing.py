@@ -21,6 +21,7 @@ from betimes.cli.slurm_values import OF_JOB, OF_NODES
 from betimes.errors import InputError
 from betimes.service.machines.machine import Machine
 from betimes.service.views.models import JobFilter, JobStory, JobView, Page
+from betimes.slurm.hostlist import as_list
 from betimes.workload import read_trace
 from tests.cli.conftest import Call, Said, Slurm
 from tests.service.serving import Background
@@ -466,7 +467,7 @@ def test_sinfo_groups_and_chooses_nodes(slurm: Slurm, betimes: Call) -> None:
     betimes("nodes", "drain", "big-0")
     assert slurm("sinfo", "-h", "-o", "%t %D %N").out == "idle 1 here\ndrain 1 big-0\n"
     assert slurm("sinfo", "-h", "-S", "N", "-o", "%t %N").out == "drain big-0\nidle here\n"
-    assert slurm("sinfo", "-h", "-o", "%N").out == "here,big-0\n", "by what is printed alone, as Slurm does"
+    assert slurm("sinfo", "-h", "-o", "%N").out == "big-0,here\n", "by what is printed alone, as Slurm does"
     assert slurm("sinfo", "-R", "-h", "-o", "%E %N").out == "drained by an operator big-0\n"
     assert slurm("scontrol", "update", "NodeName=here", "State=DRAIN", "Reason=bad fan").code == 0
     at = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
@@ -501,3 +502,46 @@ def test_names_forge_no_lines(slurm: Slurm, live: Background) -> None:
         out = slurm(*words).out
         assert out.replace("\n", "").isprintable()
         assert "json" in words[-1] or len(out.splitlines()) <= 3
+
+
+SEVERAL = tuple(
+    replace(MACHINE, name=name, gpu=2.0 * (name == "g0"), labels=()) for name in ("n0", "n1", "n2", "g0")
+)
+
+
+@pytest.mark.parametrize("live", [{"machines": SEVERAL, "policy": "nodes:easy"}], indirect=True)
+def test_jobs_of_several_nodes(slurm: Slurm, live: Background, betimes: Call) -> None:
+    slurm("sbatch", "-N3", "-c3", "--mem=1G", "--wrap=true", "--export=VIRTUAL_WORK_S=300")
+    slurm("sbatch", "-N4", "-c3", "--wrap=true")
+    slurm("sbatch", "-N2", "-n2", "--wrap=true")  # both on one machine
+    (run,) = betimes("job", "1", "--json").json()["runs"]
+    places = [place["node"] for place in run["places"]]
+    names = as_list(sorted(places))
+    assert slurm("squeue", "-h", "-S", "i", "-o", "%i %t %D").out == "1 R 3\n2 PD 4\n3 R 2\n"
+    assert slurm("squeue", "-h", "-j", "1", "-o", "%N %R %B").out == f"{names} {names} {places[0]}\n"
+    assert slurm("squeue", "-h", "-j", "1", "-O", "NumNodes:4,tres-alloc:40").out.split() == [
+        "3",
+        "cpu=9,mem=3G,node=3,billing=9",
+    ]
+    story = slurm("scontrol", "show", "job", "1").out
+    for text in (f"NodeList={names}\n", f"BatchHost={places[0]}\n", "NumNodes=3 NumCPUs=9", "mem=3G,node=3,"):
+        assert text in story
+    assert "NumNodes=4 NumCPUs=12" in slurm("scontrol", "show", "job", "2").out
+    (shown,) = json.loads(slurm("squeue", "--json", "-j", "1").out)["jobs"]
+    assert (shown["node_count"]["number"], shown["nodes"]) == (3, names)
+    live.it.pass_time(400.0)
+    accounted = slurm("sacct", "-n", "-P", "-j", "1", "-o", "NNodes,NodeList,AllocTRES")
+    assert accounted.out == f"3|{names}|cpu=9,mem=3G,node=3,billing=9\n"
+    (shown,) = json.loads(slurm("sacct", "--json", "-j", "1").out)["jobs"]
+    counted = {each["type"]: each["count"] for each in shown["tres"]["allocated"]}
+    assert (shown["allocation_nodes"], shown["nodes"], counted["node"]) == (3, names, 3)
+
+
+@pytest.mark.usefixtures("live")
+@pytest.mark.parametrize("live", [{"machines": SEVERAL, "policy": "nodes:easy"}], indirect=True)
+def test_nodes_are_listed_in_short_and_apart_where_a_column_is_of_one(slurm: Slurm) -> None:
+    assert slurm("sinfo", "-h", "-o", "%D %N").out == "4 g0,n[0-2]\n"
+    assert slurm("sinfo", "-h", "-o", "%n %c").out == "n0 3\nn1 3\nn2 3\ng0 3\n"
+    assert slurm("sinfo", "-h", "-o", "%o").out == "n0\nn1\nn2\ng0\n"
+    assert slurm("sinfo", "-h", "-o", "%G %N").out == "(null) n[0-2]\ngpu:2 g0\n"
+    assert "Nodes=g0,n[0-2]\n" in slurm("scontrol", "show", "partition").out

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from betimes.errors import BetimesError, InputError, NotAllowed
 from betimes.printing import report
+from betimes.slurm.hostlist import as_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -168,6 +169,39 @@ class Listed:
         runs = [] if is_waiting else self.story.runs[-1:]
         return [place.node for run in runs for place in run.places]
 
+    @property
+    def batch_host(self) -> str:
+        """The node on which its script runs, or has run; empty: none. Raises NotAllowed."""
+        found = self.nodes
+        return self.story.runs[-1].places[0].node if len(found) > 1 else "".join(found)
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes it has, as its script counts them, or asks for."""
+        spec = {}
+        if self.view.max_units > 1:
+            with suppress(NotAllowed):
+                spec = self.spec
+        return node_count(spec, self.nodes)
+
+
+def node_count(spec: Any, nodes: Sequence[str]) -> int:
+    """How many nodes a job asks for, if it names a number, each of its units being one; else how many it has.
+
+    Two of these may be on one machine (`launches.py`).
+    """
+    return int(spec.get("env", {}).get("SLURM_NNODES") or max(1, len(set(nodes))))
+
+
+def node_list(names: Iterable[str]) -> str:
+    """Nodes in the order of their names and numbers, each once and in short, as in `gpu[1-3],login`."""
+    return as_list(sorted(set(names), key=name_order))
+
+
+def name_order(name: str) -> list[tuple[int, str]]:
+    """The rank of a node's name: numbers within it by their size."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
 
 def service_here() -> PlainClient:
     """The service that the environment names."""
@@ -318,7 +352,7 @@ def amount(gib: float, unit: str = "") -> str:
 def tres(job: Job, spec: Any) -> str:
     """The resources that a job asks for, as in `cpu=2,mem=1536M,node=1,billing=2,gres/gpu=1`."""
     memory_gib, gpu = (spec.get(name, 0.0) * job.max_units for name in ("memory_gib", "gpu"))
-    return resources(cores(job), memory_gib, gpu, nodes=1)
+    return resources(cores(job), memory_gib, gpu, nodes=node_count(spec, ()))
 
 
 def resources(cpu: float, memory_gib: float, gpu: float, *, nodes: int = 0) -> str:

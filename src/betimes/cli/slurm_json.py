@@ -13,6 +13,8 @@ from betimes.cli.slurm_jobs import (
     VERSION,
     cores,
     elapsed_s,
+    node_count,
+    node_list,
     reason_of,
     state_of,
     tres,
@@ -185,7 +187,7 @@ def _queued(job: Listed) -> dict[str, Any]:
             "licenses": _text(job, "licenses"),
             "memory_per_node": _number(spec.get("memory_gib", 0.0) * 1024),
             "minimum_cpus_per_node": _number(int(_text(job, "cpus_per_task") or 1)),
-            "node_count": _number(max(1, len(job.nodes))),
+            "node_count": _number(job.node_count),
             "nodes": _text(job, "nodes"),
             "priority": _number(_priority(job)),
             "requeue": spec.get("requeue", True),
@@ -199,7 +201,7 @@ def _queued(job: Listed) -> dict[str, Any]:
             "tres_req_str": tres(job, spec),
         }
     except NotAllowed:
-        known["nodes"] = ",".join(job.there.by_job.get(job.job_id, []))
+        known["nodes"] = node_list(job.there.by_job.get(job.job_id, []))
     return known
 
 
@@ -287,7 +289,7 @@ def _accounted(job: Listed) -> dict[str, Any]:
             "user": _span(used_s),
         }
         known |= {
-            "allocation_nodes": len(job.nodes),
+            "allocation_nodes": job.node_count if job.nodes else 0,
             "constraints": _text(job, "features"),
             "container": _text(job, "image"),
             "licenses": _text(job, "licenses"),
@@ -309,7 +311,8 @@ def _accounted(job: Listed) -> dict[str, Any]:
 def _resources(job: Listed, count: int) -> list[dict[str, Any]]:
     """The resources that a job asks for, each with Slurm's number of its kind."""
     memory_mib = round(job.spec.get("memory_gib", 0.0) * job.max_units * 1024)
-    amounts = (("cpu", "", 1, count), ("mem", "", 2, memory_mib), ("node", "", 4, 1), ("billing", "", 5, count),
+    amounts = (("cpu", "", 1, count), ("mem", "", 2, memory_mib),
+               ("node", "", 4, node_count(job.spec, ())), ("billing", "", 5, count),
                ("gres", "gpu", 1001, round(gpus(job))))  # fmt: skip
     return [
         {"type": kind, "name": name, "id": number, "count": amount}

@@ -39,7 +39,7 @@ from betimes.cli.slurm_jobs import (
     state_of,
 )
 from betimes.cli.slurm_options import Asked
-from betimes.cli.slurm_values import LONG_STATES, OF_JOB, OF_QUEUE, Group, reason_of_node, state_of_node
+from betimes.cli.slurm_values import LONG_STATES, OF_JOB, OF_NODES, OF_QUEUE, Group, state_of_node
 from betimes.errors import InputError, NotAllowed
 
 if TYPE_CHECKING:
@@ -130,6 +130,8 @@ def sinfo(words: Sequence[str]) -> None:
     usual = _SUMMARY if is_summary else _NODES[by_itself, is_long]
     columns = _columns(asked, _REASONS[is_long] if asked.has("list-reasons") else usual)
     shown = {field.value for field, _, _ in columns.columns}
+    by_itself |= not _OF_ONE.isdisjoint(field.name for field, _, _ in columns.columns)
+    alike = [OF_NODES[value] for value in _SAME if value in shown]
     has_queue = not shown.isdisjoint(OF_QUEUE)
     queues, names = asked.words("partition"), _hosts(asked.value("nodes"))
     states = {state.lower() for state in asked.words("states") or ()} - {"all"}
@@ -148,8 +150,8 @@ def sinfo(words: Sequence[str]) -> None:
             ):
                 continue
             key: Any = node.name if by_itself else state if shown & {"state", "long_state"} else ""
-            if asked.has("list-reasons"):
-                key = key, reason_of_node(node), node.drained_by, int(node.since_at or 0)
+            alone = Group(state, {node.name: node}, partition)
+            key = key, *(text(alone) for text in alike)
             if asked.has("exact"):
                 key = key, node.cpu, node.memory_gib, node.gpu
             group = rows.setdefault((partition.name if has_queue else "", key), Group(state, {}, partition))
@@ -165,6 +167,9 @@ def sinfo(words: Sequence[str]) -> None:
 
 
 _WIDER = {"drng": ("drain",)}
+_OF_ONE = {"NodeHost", "NodeAddr"}
+_SAME = ("features", "gres", "gres_used", "reason", "reason_at", "reason_user")
+"""Columns of `sinfo` that are of one node each, and those in which the nodes of a line are the same, as with Slurm."""
 
 
 def _columns(asked: Asked, usual: str) -> Columns:

@@ -6,7 +6,6 @@ Source: the manual page of scontrol, Slurm 24.11, and its output.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import signal
 import socket
@@ -28,6 +27,9 @@ from betimes.cli.slurm_jobs import (
     final_code,
     full_clock,
     instant,
+    name_order,
+    node_count,
+    node_list,
     partitions,
     reason_of,
     resources,
@@ -277,10 +279,7 @@ def _list(text: str) -> list[str]:
 
 
 def _sorted_list(text: str) -> list[str]:
-    def by_number(name: str) -> list[tuple[int, str]]:
-        return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
-
-    return [as_list(sorted(hostnames(_list(text)[0]), key=by_number))]
+    return [as_list(sorted(hostnames(_list(text)[0]), key=name_order))]
 
 
 def _of_jobs(service: PlainClient, text: str) -> list[Fields]:
@@ -347,10 +346,10 @@ def _of_job(story: Any) -> Fields:
             ("AllocNode:Sid", env.get("SLURM_SUBMIT_HOST", "N/A")),
         ],
         [("ReqNodeList", "(null)"), ("ExcNodeList", "(null)")],
-        [("NodeList", ",".join(places) if job.started_at is not None else "(null)")],
+        [("NodeList", node_list(places) if job.started_at is not None else "(null)")],
         *([[("BatchHost", places[0])]] if places else []),
         [
-            ("NumNodes", max(1, len(places))),
+            ("NumNodes", node_count(spec, places)),
             ("NumCPUs", cpus),
             ("NumTasks", env.get("SLURM_NTASKS", 1)),
             ("CPUs/Task", env.get("SLURM_CPUS_PER_TASK", 1)),
@@ -455,7 +454,7 @@ def _partition(queue: Partition) -> Fields:
         [("AllowGroups", ",".join(queue.users) or "ALL"), ("AllowAccounts", "ALL"), ("AllowQos", "ALL")],
         [("Default", "YES" if queue.is_default else "NO"), ("DefaultTime", default), ("Hidden", "NO")],
         [("MaxNodes", "UNLIMITED"), ("MaxTime", longest), ("MinNodes", 0)],
-        [("Nodes", ",".join(node.name for node in nodes))],
+        [("Nodes", node_list(node.name for node in nodes))],
         *([] if queue.priority is None else [[("PriorityJobFactor", queue.priority)]]),
         [
             ("State", "UP"),
@@ -483,7 +482,7 @@ def _of_reservations(service: PlainClient, name: str) -> list[Fields]:
                 ("Duration", full_clock(clock(window.to_at - window.from_at))),
             ],
             [
-                ("Nodes", ",".join(window.nodes) or "ALL"),
+                ("Nodes", node_list(window.nodes) or "ALL"),
                 ("Flags", ",".join(_flags_of(window)) or "(null)"),
                 ("Comment", window.reason or "(null)"),
             ],

@@ -22,6 +22,7 @@ from betimes.cli.slurm_jobs import (
     final_code,
     full_clock,
     instant,
+    node_list,
     number_of,
     reason_of,
     state_of,
@@ -47,7 +48,7 @@ def file_of(job: Listed, name: str) -> str:
         return ""
     number = str(job.job_id)
     known = {"j": number, "J": number, "A": str(job.array_id or number), "a": str(job.array_index or 0),
-             "u": job.user, "x": job.name, **({"N": job.nodes[0]} if job.nodes else {})}  # fmt: skip
+             "u": job.user, "x": job.name, **({"N": job.batch_host} if job.nodes else {})}  # fmt: skip
     return str(Path(job.spec.get("workdir") or "/", file_name(pattern, known)))
 
 
@@ -114,7 +115,7 @@ def _why(job: Listed) -> str:
     return (
         f"({reason}{_start_within(job)})"
         if state_of(job) in ("PENDING", "FAILED", "TIMEOUT", "NODE_FAIL")
-        else ",".join(job.nodes)
+        else node_list(job.nodes)
     )
 
 
@@ -188,7 +189,7 @@ OF_JOB: dict[str, Callable[[Listed], str]] = {
     "alloc_node": _asked("SUBMIT_HOST"),
     "array_id": lambda job: str(job.array_id or job.job_id),
     "batch_flag": lambda job: "1" if job.spec.get("stdin") is not None else "0",
-    "batch_host": lambda job: job.nodes[0] if job.nodes else "",
+    "batch_host": lambda job: job.batch_host,
     "cluster": lambda _: PARTITION,
     "command": _command,
     "comment": _label("comment"),
@@ -225,8 +226,8 @@ OF_JOB: dict[str, Callable[[Listed], str]] = {
     "memory": _memory,
     "name": lambda job: job.name,
     "nice": lambda job: str(-job.spec.get("priority", 0)),
-    "node_count": lambda job: str(max(1, len(job.nodes))),
-    "nodes": lambda job: ",".join(job.nodes),
+    "node_count": lambda job: str(job.node_count),
+    "nodes": lambda job: node_list(job.nodes),
     "number": number_of,
     "partition": lambda job: job.labels.get("partition", PARTITION),
     "pending_s": lambda job: str(planned_s(job)),
@@ -350,7 +351,7 @@ OF_NODES: dict[str, Callable[[Group], str]] = {
     "long_state": lambda found: LONG_STATES.get(found.state, found.state),
     "memory": lambda found: _least(_mib(node.memory_gib) for node in found.nodes),
     "node_count": lambda found: str(len(found.nodes)),
-    "nodes": lambda found: ",".join(node.name for node in found.nodes),
+    "nodes": lambda found: node_list(found.by_name),
     "nodes_by_state": lambda found: _in_use(found.nodes),
     "reason": lambda found: reason_of_node(found.nodes[0]),
     "reason_at": lambda found: instant(found.nodes[0].since_at) if reason_of_node(found.nodes[0]) else "",
