@@ -25,7 +25,7 @@ def test_the_figures_in_words(betimes: Call, tell: Tell) -> None:
         "2.0%",
         "First promises by user",
         "ada",
-        "Errors are of the time from the promise to the end",
+        "Off by: the true end from the promised one",
     ):
         assert text in out
     assert betimes("accuracy", "--json").json()["first"]["kept"] == 79

@@ -88,7 +88,7 @@ def test_jobs_are_submitted_again(betimes: Call, live: Background) -> None:
     said = betimes("rerun", "1", "--failed")
     assert (said.code, said.err) == (
         2,
-        "betimes: rerun: none of these 1 jobs has failed; leave --failed out\n",
+        "betimes: rerun: job 1 has not failed; leave --failed out\n",
     )
 
 

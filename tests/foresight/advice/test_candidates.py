@@ -94,3 +94,10 @@ def test_policies_that_are_added_come_first_and_once() -> None:
     found = candidates(jobs(), OWNED, ("mine.py:newest", "easy")).policies
     assert found[:2] == ("mine.py:newest", "easy")
     assert found.count("easy") == 1
+
+
+def test_a_policy_in_force_is_not_left_out() -> None:
+    found = candidates(jobs(), OWNED, ("srsf",))
+    assert found.policies[0] == "srsf"
+    assert all("srsf" not in group.policies for group in found.left_out)
+    assert any("las" in group.policies for group in found.left_out)

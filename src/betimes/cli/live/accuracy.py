@@ -21,12 +21,12 @@ _COLUMNS = (
     Column("Early", rank=4, right=True),
     Column("Late", rank=4, right=True),
     Column("Width", rank=3, right=True),
-    Column("Error\nmedian", right=True),
-    Column("Error\nmean", rank=5, right=True),
-    Column("Error\np90", rank=1, right=True),
-    Column("Error\np99", rank=6, right=True),
+    Column("Off by\nmedian", right=True),
+    Column("Off by\nmean", rank=5, right=True),
+    Column("Off by\np90", rank=1, right=True),
+    Column("Off by\np99", rank=6, right=True),
     Column("Bias", rank=2, right=True),
-    Column("Off\ntwice", rank=7, right=True),
+    Column("Off by\na factor 2", rank=7, right=True),
     Column("Far\nlate", rank=3, right=True),
     Column("Far\nearly", rank=3, right=True),
 )
@@ -41,6 +41,16 @@ _BESIDE_SLURM = (
     Column("Slurm\noff by", right=True),
     Column("Slurm\nbias", rank=1, right=True),
     Column("Limit\noff by", rank=3, right=True),
+)
+
+_EXPLAINED = (
+    "Kept: of the promises with an interval, those whose job ended in it; the others ended before it (early) or after.",
+    "Width: of the interval, half of them below, in % of the promised time, which is that from the promise to the end.",
+    "Off by: the true end from the promised one, in % of the promised time. 2 h that took 3 h are off by 50%.",
+    "Bias: the mean of these with its sign; below 0 where jobs ended earlier than promised.",
+    "Off by a factor 2: it took twice or half of the promised time, or worse. Far: five times, and by an hour.",
+    "Users' estimates: if the user's own were the promise. One ratio for all: what a simple rule would have promised,",
+    "the end by the present queue times one number.",
 )
 
 
@@ -77,10 +87,10 @@ def accuracy(
 ) -> None:
     """Show how well promises held: how many jobs were done within their interval, and what the others were off by.
 
-    Errors are (true - promised time) / promised time, both from the promise to the end; widths are those of the
-    intervals over the promised time. Far late and far early are the shares that users feel: off by more than five
-    times and by more than an hour. Beside the first and the latest promise of each job stand its user's own estimate,
-    from the promised start on, and a simple baseline: the end as played out, times one ratio for all.
+    A promise is off by the true end less the promised one, in % of the promised time (from the promise to the end). Far
+    late and far early are the shares that users feel: off by more than five times and by more than an hour. Beside the
+    first and the latest promise of each job stand its user's own estimate, from the promised start on, and a simple
+    rule: the end by the present queue, times one ratio for all.
 
     Beside Slurm a second table has the same in hours and minutes; and, of jobs that Slurm planned a start for while
     they waited, next to the promise the first start that `squeue --start` showed and the time limit after it, and that
@@ -118,10 +128,7 @@ def _print(found: AccuracyView, *, wide: bool) -> None:
         _row("one ratio for all", found.ratio),
     ]
     show(_COLUMNS, rows, wide=wide)
-    say(
-        "Errors are of the time from the promise to the end, over the promised one. Far: off by more than five times"
-    )
-    say("and by more than an hour.")
+    say(*_EXPLAINED)
     if found.beside_slurm:
         say("", "Beside Slurm, first promises")
         show(_BESIDE_SLURM, [_beside(group) for group in (*found.beside_slurm, *found.groups)], wide=wide)

@@ -188,8 +188,8 @@ def show(found: Advice, *, wide: bool, as_json: bool, cluster: str | None = None
         print(to_json({**found.model_dump(mode="json"), "commands": commands}))
         return
     if found.rows:
-        jobs = f"{found.jobs:,} jobs of {text_of('s', found.span_s)}, {found.workload}"
-        say(f"{jobs}; {found.warm_up:,} before them only fill the machines.", "")
+        before = f" The {found.warm_up:,} before them only fill the machines." if found.warm_up else ""
+        say(f"{found.workload}: {found.jobs:,} jobs in {text_of('s', found.span_s)}.{before}", "")
         headings = [title.replace(", ", "\n") for title in titles(found).values()]
         columns = (Column("Policy"), *(Column(each, rank=at, right=True) for at, each in enumerate(headings)))
         show_table(columns, cells(found), wide=wide, sections={0} if len(found.rows) > 1 else ())

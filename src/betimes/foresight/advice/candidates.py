@@ -64,8 +64,8 @@ def candidates(workload: Workload, cluster: Cluster | None, more: Sequence[str] 
         why = next((reason for holds, reason in reasons if holds), None)
         if why is None:
             found.extend(policy for policy in policies if policy not in found)
-        else:
-            left_out.append(LeftOut(policies=tuple(policies), why=why))
+        elif rest := tuple(policy for policy in policies if policy not in found):
+            left_out.append(LeftOut(policies=rest, why=why))
 
     no_nodes = (not owned, "no machine is owned, and they rent none")
     no_offers = (not offers, "no machines are on offer")

@@ -202,7 +202,7 @@ def _check_unit(spec: JobSpec, there: Collection[Room], family: str | None = Non
             else:
                 text = f"The largest {here} has {has:g} {one if has == 1 else several}"
             each = "this job" if spec.max_units == 1 else "each unit of this job"
-            raise Refused(f"{text}; {each} asks for {asked:g}", where + field)
+            raise Refused(f"{text}; {each} asks for {asked:,g}{' GiB' if at == 2 else ''}", where + field)
     if not any(times_on(room, demand) for room in there):
         raise Refused(
             f"no machine here{of}{_with(spec)} has all that a unit needs at once; ask for less, or add such a node",

@@ -40,7 +40,12 @@ def rerun(
         numbers = resolve(service, ids)
         groups = [group for number in numbers if (group := _group(service, number, numbers, failed))]
         if not groups:
-            raise InputError(f"rerun: none of these {len(numbers):,} jobs has failed; leave --failed out")
+            each = (
+                f"job {numbers[0]} has not"
+                if len(numbers) == 1
+                else f"none of these {len(numbers):,} jobs has"
+            )
+            raise InputError(f"rerun: {each} failed; leave --failed out")
         specs, submitted, again = list[Fields](), list[Any](), dict[int, int]()
         for group in groups:
             specs.append(_spec(service, group, again))
