@@ -26,9 +26,7 @@ from betimes.service.machines.machine import Machine
 NODE_ID = "ray.io/node-id"  # a label that differs for every node, as the name does
 LOOK_S = 1.0  # between two looks at the cluster
 NOTICES_S = 5.0  # between two looks whether rented machines are about to be taken away
-AGENT_S = (
-    300.0  # until a node's agent answers the first time: on a busy machine Ray takes minutes to start it
-)
+AGENT_S = 300.0  # until a node's agent answers the first time: Ray takes minutes on a busy machine
 OTHERS_S = 60.0  # at a start: until nodes join later, if one can run jobs
 AGAIN_S = 60.0  # until a node that could run no jobs is tried again
 LOST_AFTER_S = float(os.environ.get("RAY_gcs_rpc_server_reconnect_timeout_s", "60"))  # noqa: SIM112 (as Ray spells it)
