@@ -12,10 +12,13 @@ import pytest
 from betimes.client import AsyncClient
 from betimes.errors import Conflict, InputError
 from betimes.service.executors import local
+from betimes.service.machines.machine import Machine
 from betimes.service.startup.bootstrap import running
 from betimes.service.startup.config import ServiceConfig
-from betimes.service.views.models import JobView, NodeView
+from betimes.service.views.models import JobView, NodeSpec, NodeView
 from tests.service.compiling.by_hand import before_listening
+from tests.service.executors.running import alive
+from tests.service.reliability.starting import starter, until
 from tests.service.serving import PATIENCE_S
 
 
@@ -144,6 +147,24 @@ def test_one_that_a_restart_of_the_service_cuts_short_runs_again(tmp_path: Path,
     assert log.read_text().split() == expected[when]
 
 
+@pytest.mark.parametrize("when", ["prolog", "epilog"])
+def test_one_that_a_killed_service_has_left_is_ended_before_it_runs_again(tmp_path: Path, when: str) -> None:
+    log, may_end = tmp_path / "log", tmp_path / "may-end"
+    waits = f"echo $$ >> {log}; until [ -e {may_end} ]; do sleep 0.02; done"
+    with starter() as one:
+        one.start(tmp_path / "state", **{when: waits})
+        job = one.ask("POST", "/jobs", {"command": ["true"], "workdir": "/"})["job_id"]
+        until(lambda: log.exists() and len(log.read_text().split()) == 1)
+        one.kill()
+        one.start(tmp_path / "state", **{when: waits})
+        until(lambda: len(log.read_text().split()) == 2)
+        first, second = map(int, log.read_text().split())
+        until(lambda: not alive(first))
+        assert alive(second)
+        may_end.touch()
+        until(lambda: one.ask("GET", f"/jobs/{job}")["job"]["status"] == "finished")
+
+
 def test_during_a_long_one_a_job_is_cancelled_and_not_suspended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,8 +201,62 @@ def test_during_a_long_one_a_job_is_cancelled_and_not_suspended(
     assert log.read_text().splitlines()[2:] == ["prolog", "run", "epilog exited"]
 
 
-def test_they_are_refused_where_jobs_run_elsewhere() -> None:
-    with pytest.raises(InputError, match=r"--prolog and --epilog are run on this machine.*leave out --slurm"):
-        ServiceConfig(slurm=True, prolog="true")
-    with pytest.raises(InputError, match="leave out --ray"):
-        ServiceConfig(ray="auto", epilog="true")
+def test_a_rented_machine_whose_prolog_or_check_fails_is_given_back_with_the_reason(tmp_path: Path) -> None:
+    config = ServiceConfig(
+        state=tmp_path / "state",
+        machines=[Machine("here", "local", "cpu", 1.0, 1.0, 0.0)],
+        fleet="local",
+        policy="nodes:fifo",
+        kernels=before_listening(),
+        prolog="[ $BETIMES_NODE_NAMES = here ] || { echo 'no /scratch'; exit 1; }",
+        node_health="[ $BETIMES_NODE_NAME != small-1 ] || { echo 'bad fan'; exit 1; }",
+        node_health_every_s=0.2,
+    )
+
+    async def play() -> dict[str | None, str | None]:
+        async with running(config) as service, AsyncClient(service.url, service.token) as client:
+
+            async def rented_and_gone(count: int) -> dict[str | None, str | None]:
+                await client.add_nodes(NodeSpec(kind="rented", type="small"))
+                async with asyncio.timeout(PATIENCE_S):
+                    while True:
+                        gone = [one async for one in client.events(kinds=["node-gone"])]
+                        if len(gone) == count:
+                            return {one.node: one.text for one in gone}
+                        await asyncio.sleep(0.05)
+
+            await client.submit(command=["sleep", "600"], cpu=1)
+            await client.submit(command=["true"], cpu=1, requeue=False)
+            await rented_and_gone(1)
+            assert (await client.job(2)).job.status == "queued"
+            await client.cancel(2)
+            gone = await rented_and_gone(2)
+            await client.cancel(1)
+            return gone
+
+    why = "given back: the prolog of job 2 failed: no /scratch"
+    assert asyncio.run(play()) == {"small-0": why, "small-1": "given back: bad fan"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"slurm": True, "prolog": "true"}, "--prolog: with --slurm no command is run on nodes; leave out"),
+        ({"nodes": "cluster.toml", "epilog": "true"}, "--epilog: with --nodes no command"),
+        ({"nodes": "cluster.toml", "node_health": "true"}, "--node-health: with --nodes no command"),
+    ],
+)
+def test_they_are_refused_where_no_commands_are_run(
+    tmp_path: Path, settings: dict[str, Any], why: str
+) -> None:
+    (tmp_path / "cluster.toml").write_text('[[nodes]]\ntype = "a"\ncount = 1\ncpu = 1\nmemory_gib = 1\n')
+    if "nodes" in settings:
+        settings = {**settings, "nodes": tmp_path / "cluster.toml"}
+
+    async def play() -> None:
+        async with running(ServiceConfig(state=tmp_path / "state", **settings)):
+            pass
+
+    with pytest.raises(InputError, match=why):
+        asyncio.run(play())
+    assert not (tmp_path / "state").exists()

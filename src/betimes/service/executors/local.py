@@ -18,6 +18,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from betimes.errors import NotAllowed, Unavailable
 from betimes.service.access.unix_users import account_of
+from betimes.service.executors.commands import failure_of
 from betimes.service.executors.devices import Devices, allow_memory, notify, resize_handlers
 from betimes.service.executors.protocol import FORCE_AFTER_S, Launch, Listener, Place
 from betimes.service.executors.run_folder import (
@@ -46,7 +47,7 @@ from betimes.service.executors.supervisors import (
 )
 from betimes.service.machines.cgroups import find_group
 from betimes.service.machines.local import available_cores
-from betimes.service.scheduling.events import Ended, RunId, Signalled, Started, Trouble
+from betimes.service.scheduling.events import Ended, NodeFault, RunId, Signalled, Started, Trouble
 from betimes.service.uploads.archive import DamagedArchive
 
 _AGAIN_S = 0.02  # between two looks at a run that another shim is about to start
@@ -234,6 +235,12 @@ class LocalExecutor:
             *(found.settled.wait() for launch, _ in new if (found := self._runs.get(launch.run)))
         )
 
+    async def failure_of(
+        self, node: str, command: str, environment: Mapping[str, str], limit_s: float, name: str, mark: str
+    ) -> str | None:
+        """Run a command of the operator's here; why it failed, as `commands.failure_of`."""
+        return await failure_of(command, environment, limit_s, name, mark)
+
     async def close(self) -> None:
         """Stop watching; runs go on. Waits until each run that is being started has its shim."""
         self._closed = True
@@ -299,8 +306,9 @@ class LocalExecutor:
                     await self._end(run, {"why": "stopped", "message": message})
                     return
                 case Never() if self._around is not None and not run.is_prepared:
-                    if (why := await self._go_around("prolog", run, self._around)) is not None:
-                        await self._end(run, {"why": "prolog-failed", "message": why}, epilog=False)
+                    if faults := await self._go_around("prolog", run, self._around):
+                        over = {"why": "prolog-failed", "message": faults[0].why}
+                        await self._end(run, over, faults)
                         return
                     run.is_prepared = True
                     continue
@@ -332,8 +340,11 @@ class LocalExecutor:
         run: _Run,
         around: Around,
         ended: Mapping[str, str] | None = None,
-    ) -> str | None:
-        """Run the command before or after a run; why it failed. Others wait for it a while, and then no longer."""
+    ) -> tuple[NodeFault, ...]:
+        """Run the command before or after a run; the fault of the node where it fails.
+
+        Others wait for it a while, and then no longer.
+        """
         gpus = {"CUDA_VISIBLE_DEVICES": self._devices.held(run.launch.run).visible_gpus}
         variables = {**(gpus if self._devices.gpus else {}), **(ended or {})}
         run.beside = asyncio.ensure_future(around(when, run.launch, variables))
@@ -341,7 +352,12 @@ class LocalExecutor:
             run.settled.set()
             await asyncio.wait([run.beside])
         beside, run.beside = run.beside, None
-        return None if beside.cancelled() else beside.result()
+        why = None if beside.cancelled() else beside.result()
+        if why is None:
+            return ()
+        node = run.launch.places[0].node
+        _log.warning("node %s is drained: %s", node, why)
+        return (NodeFault(node, when, why),)
 
     async def _wait_for_room(self, run: _Run, what: str) -> None:
         """The disk is full: the run is started once there is room; other runs are not held up."""
@@ -512,7 +528,8 @@ class LocalExecutor:
                 case Running() | Starting():  # another service looks at it
                     await asyncio.sleep(_AGAIN_S)
 
-    async def _end(self, run: _Run, over: dict[str, Any], *, epilog: bool = True) -> None:
+    async def _end(self, run: _Run, over: dict[str, Any], faults: tuple[NodeFault, ...] = ()) -> None:
+        """Nothing of a run is left. faults: its prolog has failed, so that there is no epilog."""
         why = over["why"]
         if run.is_forced and (over.get("signal") == signal.SIGKILL or why in ("lost", "start-failed")):
             message = "the service has killed it, as its supervisor did not stop it"
@@ -531,10 +548,10 @@ class LocalExecutor:
         run.shim = run.watch = None
         run.settled.set()
         _cancel(run.force, run.limit)
-        if self._around is not None and epilog and not self._closed:
+        if self._around is not None and not faults and not self._closed:
             code = over.get("exit_code")
             ended = {"BETIMES_ENDED": why, "BETIMES_EXIT_CODE": "" if code is None else str(code)}
-            await self._go_around("epilog", run, self._around, ended)
+            faults = await self._go_around("epilog", run, self._around, ended)
             _cancel(run.force, run.limit)
         if self._closed:
             return
@@ -553,6 +570,7 @@ class LocalExecutor:
                 log_lost_bytes=over.get("log_lost_bytes"),
                 ago_s=_ago_s(over.get("ended_at_s")),
                 run_s=over.get("run_s"),
+                faults=faults,
             )
         )
 

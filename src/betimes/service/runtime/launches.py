@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from betimes.service.access.unix_users import Owners
+from betimes.service.access.unix_users import Account, Owners
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.job import Job, Run
@@ -140,6 +140,14 @@ class Launches:
     def kept_for(self, user: str | None) -> dict[str, str]:
         """The part of the service's environment for processes of a Unix user; null: of the service's."""
         return {name: text for name, text in self.kept.items() if user is None or name in SHARED}
+
+    def environment_of(self, owner: Account | None) -> dict[str, str]:
+        """The environment of a command of settings or jobs, as whom it runs; null: the service's user.
+
+        It has none of the service's secrets.
+        """
+        own = {} if owner is None else owner.variables
+        return {**own, **self.kept_for(owner and owner.name), "BETIMES_STATE": str(self.state)}
 
     def _identity(self, job: Job, number: int) -> str:
         """A run's identity. A log restored from a copy gives out numbers again, but at other instants."""

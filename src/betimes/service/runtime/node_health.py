@@ -1,19 +1,18 @@
-"""The health of the service's own machine: a command of the operator's that drains the node when it fails."""
+"""The health of nodes: a command of the operator's, run on each of them, that drains a node when it fails there."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Self
 
-from betimes.errors import BetimesError
-from betimes.service.runtime.commands import answer_of
+from betimes.errors import BetimesError, Unavailable
+from betimes.service.executors.local import LocalExecutor
+from betimes.service.executors.ray.executor import RayExecutor
 from betimes.service.runtime.controller import Controller
-from betimes.service.runtime.launches import Launches
-from betimes.service.scheduling.node import DRAINED, DRAINING
-from betimes.units import length
+from betimes.service.scheduling.events import NodeFault
+from betimes.service.scheduling.node import UP, Node
 
 EVERY_S = 300.0
 LIMIT_S = 60.0
@@ -24,10 +23,11 @@ log = logging.getLogger(__name__)
 
 
 class NodeHealth:
-    """Runs the command every few minutes while it is entered.
+    """Runs the command every few minutes on each node that is up, while it is entered.
 
     Where that exits with another status than 0 the node is drained, with the last line of what it has printed as the
-    reason; an operator uses it again. limit_s: a command that takes longer has failed.
+    reason; an operator uses it again. limit_s: a command that takes longer has failed. A node that does not answer is
+    left alone: whether it is lost is found out otherwise.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class NodeHealth:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop; a command that runs is ended."""
+        """Stop; a command that runs on this machine is ended, and elsewhere before its next run."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -52,35 +52,34 @@ class NodeHealth:
 
     async def _run(self, command: str) -> None:
         while True:
-            why = await failure_of(command, self._controller.launches, self._limit_s, "its health check")
-            if why is not None:
-                await drain_here(self._controller, BY, why)
+            nodes = [node for node in self._controller.scheduler.ledger.nodes.values() if node.status == UP]
+            looks = (self._look_at(node, command) for node in nodes)
+            for node, error in zip(nodes, await asyncio.gather(*looks, return_exceptions=True), strict=True):
+                if error is not None:
+                    log.error("the health of node %s is not known: %s", node.machine.name, error)
             await asyncio.sleep(self._every_s)
 
-
-async def failure_of(
-    command: str, launches: Launches, limit_s: float, name: str, variables: Mapping[str, str] | None = None
-) -> str | None:
-    """Run a command, and return why it failed: its last line, or a sentence about `name`; null: it exits with 0."""
-    try:
-        answer = await answer_of(command, launches, limit_s, variables=variables, output="together")
-    except TimeoutError:
-        return f"{name} has not ended within {length(limit_s)}"
-    except OSError as error:
-        return f"{name} cannot be run: {error}"
-    return (answer.last_line or f"{name} exits with {answer.status}") if answer.status else None
-
-
-async def drain_here(controller: Controller, by: str, why: str) -> None:
-    """Drain the service's own machine, unless it drains already; where that cannot be logged just now, say so."""
-    nodes = controller.scheduler.ledger.nodes
-    local = [name for name, node in nodes.items() if node.machine.kind == "local"]
-    for name in (name for name in local if nodes[name].status not in (DRAINING, DRAINED)):
-        log.warning("node %s is drained by %s: %s", name, by, why)
+    async def _look_at(self, node: Node, command: str) -> None:
+        name, launches = node.machine.name, self._controller.launches
+        executor = self._controller.effects.executors.get(node.machine.kind)
+        if not isinstance(executor, LocalExecutor | RayExecutor):  # others run no commands
+            return
+        mark = f"{BY} of {name} {launches.log_id} {launches.state}"
+        environment = {**launches.environment_of(None), "BETIMES_NODE_NAME": name}
         try:
-            await controller.ask(
-                f"drain of node {name} by {by}",
-                lambda scheduler, name=name: scheduler.nodes.drain(name, by, why, "node"),
+            why = await executor.failure_of(
+                name, command, environment, self._limit_s, "its health check", mark
             )
-        except BetimesError as error:
+        except Unavailable as error:
+            log.info("the health of node %s is not known: %s", name, error)
+            return
+        if why is None:
+            return
+        log.warning("node %s is drained by %s: %s", name, BY, why)
+        try:
+            await self._controller.ask(
+                f"drain of node {name} by {BY}",
+                lambda scheduler: scheduler.nodes.drain_faulty(NodeFault(name, BY, why)),
+            )
+        except BetimesError as error:  # the next run drains it
             log.warning("node %s is not drained (%s): %s", name, why, error)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from betimes.errors import NotAllowed, StoreError
 from betimes.service.access.unix_users import account_of
-from betimes.service.runtime.commands import answer_of
+from betimes.service.executors.commands import answer_of
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.mail import Mails, MailSettings, NotSent
@@ -344,8 +344,9 @@ async def _run(one: Notification, launches: Launches) -> None:
     given, folder = f"{json.dumps(one.body)}\n", one.folder or "/"
     try:
         owner = await asyncio.to_thread(account_of, one.user) if one.user is not None else None
+        environment = {**launches.environment_of(owner), **variables}
         answer = await answer_of(
-            one.to, launches, None, given, variables, output="dropped", owner=owner, folder=folder
+            one.to, environment, None, given, output="dropped", owner=owner, folder=folder
         )
     except (NotAllowed, OSError, ValueError) as error:
         raise Undelivered(str(error)) from None

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from betimes.errors import Refused
-from betimes.service.runtime.commands import answer_of
+from betimes.service.executors.commands import answer_of
 from betimes.service.runtime.launches import Launches
 from betimes.service.spec.job_spec import JobSpec
 from betimes.units import length
@@ -44,10 +44,11 @@ class SubmissionFilter:
                 task.cancel()
 
     async def _filtered(self, spec: JobSpec, user: str) -> JobSpec:
-        given, who = spec.model_dump_json(exclude_defaults=True), {"BETIMES_USER": user}
+        given = spec.model_dump_json(exclude_defaults=True)
+        environment = {**self._launches.environment_of(None), "BETIMES_USER": user}
         try:
             async with self._slots:
-                answer = await answer_of(self._command, self._launches, self._limit_s, given, who)
+                answer = await answer_of(self._command, environment, self._limit_s, given)
         except TimeoutError:
             log.error("the submission filter has not answered within %s", length(self._limit_s))
             raise Refused(

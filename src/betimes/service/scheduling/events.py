@@ -43,6 +43,14 @@ class Started:
     memory_limited_by: str | None = None  # null: it has no limit
 
 
+class NodeFault(NamedTuple):
+    """A node is not fit for runs, and is drained: by whom, and why in the words of a user."""
+
+    node: str
+    by: str
+    why: str
+
+
 @dataclass(frozen=True)
 class Ended:
     """The command has ended, and no process of it is left."""
@@ -58,6 +66,7 @@ class Ended:
     log_lost_bytes: int | None = None  # of its output that is not kept
     ago_s: float = field(default=0.0, compare=False)  # time since its end when this is reported
     run_s: float | None = None  # run time, by a clock that stands still while its machine sleeps
+    faults: tuple[NodeFault, ...] = ()  # of its nodes
 
 
 ENDS = {

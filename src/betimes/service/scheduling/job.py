@@ -286,7 +286,7 @@ class Job:
     preemptions: int = 0
     resizes: int = 0
     failures: int = 0
-    losses: int = 0  # runs that vanished, one after the other
+    losses: int = 0  # runs that vanished, or were not begun, one after the other
     not_before_at: float = 0.0
     started_at: float | None = None
     finished_at: float | None = None

@@ -103,7 +103,8 @@ def _blocked(ledger: Ledger, event: Event, job: Job) -> None:
 
 def _waits(ledger: Ledger, event: Event, job: Job) -> None:
     job.status = next_status(job.status, Transition.WAIT)
-    job.losses = job.losses + 1 if (event.data.get("reason") or {}).get("code") == "lost" else 0
+    again = (event.data.get("reason") or {}).get("code") in ("lost", "prolog-failed")
+    job.losses = job.losses + 1 if again else 0
     if "account" in event.data:
         job.settle(event.data["account"])
     if not event.data.get("keeps_units"):

@@ -171,6 +171,10 @@ def reclaimed(name: str) -> dict[str, Any]:
     return reason("reclaimed", f"the cloud reclaimed node {name}{REQUEUED}", node=name)
 
 
+def _for_a_reason(data: Mapping[str, Any]) -> str:
+    return f": {data['drain_reason']}" if data.get("drain_reason") else ""
+
+
 _NODE: Mapping[str, Any] = {
     "machine": Annotated[dict[str, Any], "its name, kind and type, what it has, and its price"],
     "status": str,
@@ -202,7 +206,7 @@ KINDS: dict[str, Kind[Ledger]] = {
     "node-status": Kind(
         "a node is up, draining, drained or lost",
         _node_is,
-        lambda data: data["status"] + (f": {data['drain_reason']}" if data.get("drain_reason") else ""),
+        lambda data: data["status"] + _for_a_reason(data),
         data={"status": str},
         more={"up_at": float, "drained_by": str, "drain_reason": str},
     ),
@@ -218,7 +222,7 @@ KINDS: dict[str, Kind[Ledger]] = {
     "node-gone": Kind(
         "a rented node was given back, reclaimed by the cloud, or never booted; or a node left its cluster",
         _node_gone,
-        lambda data: _GONE[data["why"]],
+        lambda data: _GONE[data["why"]] + _for_a_reason(data),
         data={"why": str, **_NODE},
         more={"ended_at": float, "cost_usd": float, "charged_s": float, **_MORE_OF_NODE},
     ),

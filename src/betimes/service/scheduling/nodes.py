@@ -17,7 +17,7 @@ from betimes.service.scheduling.admission import rented_usd
 from betimes.service.scheduling.effects import DropRun, GiveBack, OrderMachine, RentMachines, StopRun
 from betimes.service.scheduling.engine_factory import ordered_name
 from betimes.service.scheduling.engine_renewal import EngineRenewal
-from betimes.service.scheduling.events import Ended, RunId
+from betimes.service.scheduling.events import Ended, NodeFault, RunId
 from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import (
@@ -141,6 +141,12 @@ class Nodes(Part):
             self._state.log("node-status", cause, node=name, status=status, **words)
         return node
 
+    def drain_faulty(self, fault: NodeFault) -> None:
+        """Drain a node that is up; one that drains already, is lost or has left stays as it is."""
+        node = self._state.ledger.nodes.get(fault.node)
+        if node is not None and node.status == UP:
+            self.drain(fault.node, fault.by, fault.why, "node")
+
     def set_status(self, name: str, status: str, cause: str, **more: Any) -> Node:
         """A node is up, drains, or is lost; returns the node. Raises Unknown, Conflict.
 
@@ -154,7 +160,7 @@ class Nodes(Part):
         if node.status == status:
             return node
         if status == DRAINED and node.rented_at is not None:
-            return self._remove(name, cause, "given-back")
+            return self._remove(name, cause, "given-back", **more)
         before = node.status
         self._state.log("node-status", cause, node=name, status=status, **more)
         if not node.is_shared:
@@ -271,9 +277,9 @@ class Nodes(Part):
     def _log_added(self, node: Node, cause: str) -> None:
         self._state.log("node-added", cause, node=node.machine.name, **node.to_json())
 
-    def _remove(self, name: str, cause: str, why: str, at: float = math.inf) -> Node:
-        """A node is gone, now or since an earlier instant: the ledger forgets it."""
-        node = replace(self._state.ledger.nodes[name], status=GONE, since_at=None)
+    def _remove(self, name: str, cause: str, why: str, at: float = math.inf, **more: Any) -> Node:
+        """A node is gone, now or since an earlier instant: the ledger forgets it. more: of what it has become."""
+        node = replace(self._state.ledger.nodes[name], status=GONE, since_at=None, **more)
         if node.is_shared:
             self._keep_off(name)
         cost: dict[str, Any] = self._earlier("ended_at", at)

@@ -133,6 +133,13 @@ def not_begun(message: str | None) -> dict[str, Any]:
     return reason("prolog-failed", f"{message or 'the prolog failed'}{REQUEUED}")
 
 
+def not_begun_again(times: int, message: str | None) -> dict[str, Any]:
+    """The prologs of its nodes fail time and again."""
+    return reason(
+        "prolog-failed", f"it was not started {times} times in a row: {message or 'the prolog failed'}"
+    )
+
+
 def not_again(why: dict[str, Any] | None) -> dict[str, Any]:
     """A loss after which the job would be requeued, had it not been submitted with requeue = false."""
     found = why or reason("stopped", "its run was stopped from outside")

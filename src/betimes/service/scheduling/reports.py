@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ from betimes.errors import Conflict
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.beliefs import ProgressRate, differs
 from betimes.service.scheduling.engine_renewal import EngineRenewal
-from betimes.service.scheduling.events import Ended, Report, RunId, Started
+from betimes.service.scheduling.events import Ended, NodeFault, Report, RunId, Started
 from betimes.service.scheduling.job import Job, Places, Run
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Jobs
@@ -37,10 +38,11 @@ class ReportHandling:
         runs: Runs,
         sets: TrialSets,
         renewal: EngineRenewal,
+        drain: Callable[[NodeFault], None],
     ) -> None:
         self._state, self._engine = state, engine
         self._jobs, self._runs = jobs, runs
-        self._sets, self._renewal = sets, renewal
+        self._sets, self._renewal, self._drain = sets, renewal, drain
         self._rates: dict[int, ProgressRate] = {}  # by job
         self._throughputs: dict[int, RelativeThroughput] = {}  # by job, under policies that learn them
         self._repaced: set[int] = set()
@@ -77,6 +79,8 @@ class ReportHandling:
         job = self._state.job_of(report.run)
         if job is None or job.run is None:
             return
+        for fault in report.faults:  # first, so that the job does not start there again
+            self._drain(fault)
         run, asked = job.run, job.run.stopping
         outcome = {"stopped": asked or "stopped"}.get(report.why, report.why)
         ended_at, slack_s, more = self._when(run, report)
@@ -247,6 +251,8 @@ class ReportHandling:
                 jobs.interrupted(job, reasons.requeued())
             case Next.MOVED:
                 jobs.interrupted(job, job.reason or reasons.requeued())
+            case Next.NOT_BEGUN if job.losses >= MOST_LOSSES:
+                jobs.end(job, "failed", reasons.not_begun_again(job.losses + 1, report.message))
             case Next.NOT_BEGUN:
                 jobs.interrupted(job, reasons.not_begun(report.message), has_begun=False)
             case Next.LOST if job.losses >= MOST_LOSSES:

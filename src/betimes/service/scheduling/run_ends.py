@@ -41,7 +41,10 @@ class Next(StrEnum):
     REQUEUED = "queued again"
     MOVED = "queued again, away from its node"
     SPECULATED = "queued again, on the units that it has been granted meanwhile"
-    NOT_BEGUN = "queued again, also where it may not be requeued: its command has not begun"
+    NOT_BEGUN = (
+        "queued again, also where it may not be requeued, as its command has not begun, unless ten runs in a row have "
+        "not; then failed"
+    )
     LOST = "queued again, unless machines were lost under ten runs in a row; then failed"
 
 

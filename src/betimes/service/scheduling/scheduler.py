@@ -106,9 +106,10 @@ class Scheduler:
         self.admission = Admission(state, engine, self.jobs, arrays, self.users, self._refuse)
         self.queues = Queues(state, settings)
         self.edits = Edits(state, engine, self.jobs, self.admission, self.queues, self.policy)
-        self.reports = ReportHandling(state, engine, self.jobs, runs, sets, self.policy)
-        self.observed = ObservedJobs(state, engine, self.jobs, runs, self.reports)
         self.nodes = Nodes(state, engine, self.jobs, runs, sets, self.policy)
+        drain = self.nodes.drain_faulty
+        self.reports = ReportHandling(state, engine, self.jobs, runs, sets, self.policy, drain)
+        self.observed = ObservedJobs(state, engine, self.jobs, runs, self.reports)
         self.limits = LimitsOfFleet(state, engine, budgets)
         self.maintenance = MaintenanceWindows(state, engine, runs)
         self.machines = MachineRentals(state, engine, self.nodes)

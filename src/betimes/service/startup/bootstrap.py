@@ -30,6 +30,7 @@ from betimes.service.access.unix_users import Owners, owners_of_jobs, why_others
 from betimes.service.api.app import create_app
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.executors.local import LocalExecutor
+from betimes.service.executors.prologs import Prologs
 from betimes.service.executors.ray.executor import RayExecutor
 from betimes.service.executors.ray.joining import Change, JoinedCluster, RentedNodes, join
 from betimes.service.executors.rented.agents import OwnNodesExecutor
@@ -49,7 +50,6 @@ from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.node_health import NodeHealth
 from betimes.service.runtime.notifications import UPTO, Notifier
-from betimes.service.runtime.prologs import Prologs
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replay import Source
@@ -106,6 +106,7 @@ class Service:
 async def running(config: ServiceConfig) -> AsyncIterator[Service]:
     """A service while this is entered; jobs go on afterwards. Raises InputError and ServiceError."""
     config = _described(config)
+    _check_commands(config)
     settings, retune = _engine_settings(config), _retune(config)
     kernels = config.kernels or Kernels()
     config.state.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -165,6 +166,18 @@ def _described(config: ServiceConfig) -> ServiceConfig:
         rents_from = open_remote(Ec2(ec2, offers.offers, nodes), offers, folder, nodes.names)
         return replace(config, rents_from=rents_from, rented_nodes=nodes)
     return config if config.cloud is None else replace(config, rents_from=read_cloud(config.cloud))
+
+
+def _check_commands(config: ServiceConfig) -> None:
+    """Refuse commands for nodes where none is run on them. Raises InputError."""
+    asked = {"--node-health": config.node_health, "--prolog": config.prolog, "--epilog": config.epilog}
+    option = next((option for option, given in asked.items() if given is not None), None)
+    kinds = {"--slurm": config.slurm or None, "--nodes": config.nodes, "--cluster": config.cluster}
+    kinds |= {"--replay": config.arrivals}
+    other = next((option for option, given in kinds.items() if given is not None), None)
+    if option is not None and other is not None:
+        instead = " (Slurm has HealthCheckProgram, Prolog and Epilog)" if config.slurm else ""
+        raise InputError(f"{option}: with {other} no command is run on nodes; leave out {option}{instead}")
 
 
 def _engine_settings(config: ServiceConfig) -> Settings:
@@ -288,7 +301,7 @@ async def _recover(
     if store.meta(COPIED):
         _hold_copied(controller)
     _executors(controller, machines, config)
-    executor = _executor_of_cluster(cluster, controller) if cluster is not None else None
+    executor = _executor_of_cluster(cluster, controller, config) if cluster is not None else None
     caller = tokens.caller(token)
     assert caller is not None, "its token is known"
     launches.owners = _owners(controller, config, caller.user)
@@ -529,7 +542,7 @@ def _executors(controller: Controller, machines: list[Machine], config: ServiceC
     local = next((machine for machine in (*machines, *known) if machine.kind == "local"), None)
     rentals = controller.rentals
     if rentals is not None and rentals.kind == "rented":
-        _executor_of_rented(controller, rentals)
+        _executor_of_rented(controller, rentals, _around(controller, config))
     elif local is not None:
         controller.effects.admit(
             "local",
@@ -546,10 +559,11 @@ def _executors(controller: Controller, machines: list[Machine], config: ServiceC
 def _around(controller: Controller, config: ServiceConfig) -> Prologs | None:
     if config.prolog is None and config.epilog is None:
         return None
-    return Prologs(controller, config.prolog, config.epilog, config.prolog_limit_s)
+    environment = controller.launches.environment_of(None)
+    return Prologs(config.prolog, config.epilog, config.prolog_limit_s, environment)
 
 
-def _executor_of_rented(controller: Controller, rentals: Rentals) -> None:
+def _executor_of_rented(controller: Controller, rentals: Rentals, around: Prologs | None) -> None:
     """An executor of this machine and of those that are rented on it: a run may be on both."""
 
     def process_of(name: str) -> int | None:
@@ -559,7 +573,7 @@ def _executor_of_rented(controller: Controller, rentals: Rentals) -> None:
     def cpu_of(name: str) -> float:
         return controller.scheduler.ledger.nodes[name].machine.cpu
 
-    executor = OwnNodesExecutor(controller.inbox.hear, process_of, cpu_of)
+    executor = OwnNodesExecutor(controller.inbox.hear, process_of, cpu_of, around)
 
     def follow(events: list[Event]) -> None:
         """Start a machine's agent while the machine boots."""
@@ -597,7 +611,9 @@ def _look_after(controller: Controller, rentals: Rentals, executor: RayExecutor)
     controller.background.go(look_after())
 
 
-def _executor_of_cluster(cluster: JoinedCluster, controller: Controller) -> RayExecutor:
+def _executor_of_cluster(
+    cluster: JoinedCluster, controller: Controller, config: ServiceConfig
+) -> RayExecutor:
     """The executor of a cluster's nodes and of the machines that are rented and join it; their agents start now."""
     machines = {machine.name: machine for machine in cluster.machines}
 
@@ -605,7 +621,7 @@ def _executor_of_cluster(cluster: JoinedCluster, controller: Controller) -> RayE
         node = controller.scheduler.ledger.nodes.get(name)
         return (machines[name] if node is None else node.machine).cpu
 
-    executor = cluster.executor(controller.inbox.hear, cpu_of)
+    executor = cluster.executor(controller.inbox.hear, cpu_of, _around(controller, config))
     controller.effects.admit("ray", executor)
     if controller.rentals is not None:
         controller.effects.admit(controller.rentals.kind, executor)

@@ -607,8 +607,8 @@ class ServiceConfig:
         default=None,
         metadata=_setting(
             "node_health",
-            "A command that looks after this machine: where it exits with another status than 0 the machine's node is "
-            "drained, with the last line that it has printed as the reason.",
+            "A command that looks after each node, on which it is run: where it exits with another status than 0 the "
+            "node is drained, with the last line that it has printed as the reason.",
             _text,
             "COMMAND",
         ),
@@ -621,8 +621,8 @@ class ServiceConfig:
         default=None,
         metadata=_setting(
             "prolog",
-            "A command that is run on this machine before each run of a job, as the service's user: where it fails the "
-            "node is drained, and the job goes back to the queue.",
+            "A command that is run before each run of a job on each of its nodes, as the service's user: where it "
+            "fails the node is drained, and the job goes back to the queue.",
             _text,
             "COMMAND",
         ),
@@ -631,7 +631,8 @@ class ServiceConfig:
         default=None,
         metadata=_setting(
             "epilog",
-            "A command that is run after each run, before others get its place: where it fails the node is drained.",
+            "A command that is run likewise after each run, before others get its place: where it fails the node is "
+            "drained.",
             _text,
             "COMMAND",
         ),
@@ -801,13 +802,6 @@ class ServiceConfig:
             raise InputError("--slurm-bin is about an existing Slurm; add --slurm")
         if not self.slurm and self.own_jobs_only:
             raise InputError("--own-jobs-only is about an existing Slurm; add --slurm")
-        elsewhere = {**others, "--slurm": self.slurm or None}
-        for option in ("--slurm", "--ray", "--fleet", "--cluster", "--nodes", "--cloud", "--replay"):
-            if (self.prolog is None and self.epilog is None) or elsewhere[option] is None:
-                continue
-            raise InputError(
-                f"--prolog and --epilog are run on this machine, around jobs that run here; leave out {option}"
-            )
         if self.local_users is not None:
             from betimes.service.access.peers import check_local  # loads asyncio
 

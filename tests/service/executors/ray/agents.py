@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from betimes.errors import Unavailable
+from betimes.service.executors.local import Around
 from betimes.service.executors.ray.agent import NodeAgent
 from betimes.service.executors.ray.executor import RayExecutor
 from tests.service.executors.running import Heard
@@ -66,10 +67,12 @@ class FakeAgents:
 
 
 @contextlib.asynccontextmanager
-async def executing(*nodes: str) -> AsyncIterator[tuple[RayExecutor, FakeAgents, Heard]]:
+async def executing(
+    *nodes: str, around: Around | None = None
+) -> AsyncIterator[tuple[RayExecutor, FakeAgents, Heard]]:
     """An executor on such nodes, closed afterwards, and what it reports."""
     heard, agents = Heard(), FakeAgents(*nodes)
-    executor = RayExecutor(heard, agents, lambda _: 1.0)
+    executor = RayExecutor(heard, agents, lambda _: 1.0, around)
     try:
         yield executor, agents, heard
     finally:

@@ -99,8 +99,8 @@ def has_started(node: subprocess.Popen[bytes], said: Path) -> bool:
 class ServiceOnRay:
     """`betimes up --ray` with a client; it can be killed and started again."""
 
-    def __init__(self, state: Path, address: str) -> None:
-        self.state, self.address = state, address
+    def __init__(self, state: Path, address: str, *options: str) -> None:
+        self.state, self.address, self.options = state, address, options
         self.begin()
 
     @property
@@ -113,7 +113,7 @@ class ServiceOnRay:
         command = [sys.executable, "-m", "betimes", "up", "--json", "--service", str(self.state)]
         self.errors = self.errors_path.open("ab")
         self.process = subprocess.Popen(
-            [*command, "--ray", self.address], stdout=subprocess.PIPE, stderr=self.errors
+            [*command, "--ray", self.address, *self.options], stdout=subprocess.PIPE, stderr=self.errors
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -157,9 +157,9 @@ class ServiceOnRay:
 
 
 @contextlib.contextmanager
-def service_on(state: Path, address: str) -> Iterator[ServiceOnRay]:
+def service_on(state: Path, address: str, *options: str) -> Iterator[ServiceOnRay]:
     """A service, ended afterwards with all its jobs."""
-    service = ServiceOnRay(state, address)
+    service = ServiceOnRay(state, address, *options)
     try:
         yield service
         live = [job.job_id for job in service.client.iterate_jobs() if not job.status.is_over]

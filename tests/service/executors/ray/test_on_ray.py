@@ -15,6 +15,7 @@ from tests.service.executors.ray.served import (
     RayOnThisMachine,
     ServiceOnRay,
     agents,
+    service_on,
     until,
 )
 
@@ -54,6 +55,34 @@ def test_an_array(service: ServiceOnRay) -> None:
     first = service.submit("sh", "-c", "exit $BETIMES_ARRAY_INDEX", array="0-3")
     until(lambda: all(service.job(first + index).status in ("finished", "failed") for index in range(4)))
     assert [service.runs(first + index) for index in range(4)] == [[("exited", index)] for index in range(4)]
+
+
+def test_commands_of_the_operators_run_on_the_nodes(ray: RayOnThisMachine, tmp_path: Path) -> None:
+    log, ill = tmp_path / "log", tmp_path / "ill"
+    options = (
+        *("--prolog", f'echo "prolog $BETIMES_JOB_ID" >> {log}', "--epilog", f"echo epilog >> {log}"),
+        *("--node-health", f"[ ! -e {ill}-$BETIMES_NODE_NAME ] || {{ echo bad fan; exit 1; }}"),
+        *("--node-health-every", "1s"),
+    )
+    with service_on(tmp_path / "state", ray.address, *options) as service:
+        number = service.submit("sh", "-c", f"echo run >> {log}")
+        service.until(number, "finished")
+        assert log.read_text().splitlines() == [f"prolog {number}", "run", "epilog"]
+        name = service.node_of(2.0)
+        Path(f"{ill}-{name}").touch()
+
+        def found() -> tuple[str, str | None, str | None]:
+            node = next(node for node in service.client.nodes() if node.name == name)
+            return node.status, node.drained_by, node.drain_reason
+
+        until(lambda: found() == ("drained", "node-health", "bad fan"))
+        service.end()
+        Path(f"{ill}-{name}").unlink()
+        service.begin()
+        assert found() == ("drained", "node-health", "bad fan")
+        service.client.undrain(name)
+        time.sleep(2.0)  # two looks later
+        assert found()[0] == "up"
 
 
 @pytest.fixture

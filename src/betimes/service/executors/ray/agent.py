@@ -25,7 +25,8 @@ from urllib.request import Request, urlopen
 
 from betimes import __version__
 from betimes.errors import Unavailable
-from betimes.service.executors.local import LocalExecutor
+from betimes.service.executors.commands import failure_of
+from betimes.service.executors.local import Around, LocalExecutor
 from betimes.service.executors.log_files import LogCursor
 from betimes.service.executors.supervision import processes
 from betimes.service.executors.supervisors import Forker
@@ -70,10 +71,11 @@ class NodeAgent:
         self._reported = asyncio.Event()
         self._cursors: dict[str, LogCursor] = {}  # by the reader's name for them, the last used one last
 
-    async def attach(self, session: str, cpu: float) -> None:
+    async def attach(self, session: str, cpu: float, around: Around | None = None) -> None:
         """Begin a session; cpu: the cores that the node has for jobs, which are pinned where those are all.
 
-        Requests of earlier sessions are refused from now on. Raises Unavailable once the node has left the cluster.
+        around: as that of `LocalExecutor`. Requests of earlier sessions are refused from now on. Raises Unavailable
+        once the node has left the cluster.
         """
         if self._has_left:
             raise Unavailable("its node has left the cluster")
@@ -92,6 +94,7 @@ class NodeAgent:
             gpus=ids,
             ends_with=self._node or None,
             forker=self._forker,
+            around=around,
         )
 
     async def close(self) -> None:
@@ -155,6 +158,12 @@ class NodeAgent:
         if len(self._cursors) > MOST_CURSORS:
             self._cursors.pop(next(iter(self._cursors))).close()
         return missed or await asyncio.to_thread(cursor.read)
+
+    async def failure_of(
+        self, command: str, environment: Mapping[str, str], limit_s: float, name: str, mark: str
+    ) -> str | None:
+        """Run a command of the operator's here; why it failed, as `commands.failure_of`."""
+        return await failure_of(command, environment, limit_s, name, mark)
 
     async def facts(self) -> NodeFacts:
         """The machine as it is now."""

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from betimes.errors import Unavailable, Unknown
+from betimes.service.executors.local import Around
 from betimes.service.executors.log_files import LocalLog, LogReader
 from betimes.service.executors.protocol import Launch, Listener, Place
-from betimes.service.executors.ray.connection import Agents
+from betimes.service.executors.ray.connection import ANSWER_S, Agents
 from betimes.service.executors.ray.link import NodeLink
 from betimes.service.executors.supervision.files import LOG
 from betimes.service.scheduling.events import Ended, Report, RunId, Signalled, Started, Trouble
@@ -21,12 +22,18 @@ from betimes.service.scheduling.events import Ended, Report, RunId, Signalled, S
 class RayExecutor:
     """Runs commands on the nodes of a cluster; a run on several nodes starts on all of them or ends on all of them.
 
-    cpu_of: the cores that a node has for jobs. A node after `leave` is asked nothing more: the scheduler then drops its
-    runs.
+    cpu_of: the cores that a node has for jobs. around: as that of `LocalExecutor`, on each node of a run. A node after
+    `leave` is asked nothing more: the scheduler then drops its runs.
     """
 
-    def __init__(self, listener: Listener, agents: Agents, cpu_of: Callable[[str], float]) -> None:
-        self._listener, self._agents, self._cpu_of = listener, agents, cpu_of
+    def __init__(
+        self,
+        listener: Listener,
+        agents: Agents,
+        cpu_of: Callable[[str], float],
+        around: Around | None = None,
+    ) -> None:
+        self._listener, self._agents, self._cpu_of, self._around = listener, agents, cpu_of, around
         self._links: dict[str, NodeLink] = {}
         self._gone: set[str] = set()  # nodes that have left, whose names do not come back
         self._gangs: dict[RunId, Gang] = {}
@@ -133,6 +140,19 @@ class RayExecutor:
         """Start the agent of a node before anything is to run there."""
         self._link_to(node)
 
+    async def failure_of(
+        self, node: str, command: str, environment: Mapping[str, str], limit_s: float, name: str, mark: str
+    ) -> str | None:
+        """Run a command of the operator's on a node; why it failed, as `commands.failure_of`.
+
+        Raises Unavailable where the node does not answer.
+        """
+        try:
+            async with asyncio.timeout(limit_s + ANSWER_S):
+                return await self._agents.call(node, "failure_of", command, environment, limit_s, name, mark)
+        except TimeoutError:
+            raise Unavailable("its agent does not answer") from None
+
     async def leave(self, node: str) -> None:
         """A node has left the cluster, and nothing runs there."""
         self._gone.add(node)
@@ -151,7 +171,7 @@ class RayExecutor:
         if node in self._gone:
             return None
         if node not in self._links:
-            self._links[node] = NodeLink(node, self._agents, self._hear, self._cpu_of(node))
+            self._links[node] = NodeLink(node, self._agents, self._hear, self._cpu_of(node), self._around)
         return self._links[node]
 
     def _links_of(self, run: RunId) -> list[NodeLink]:
@@ -349,13 +369,18 @@ class Gang:
         if failed:
             detail = f": {message}" if message else ""
             message = f"rank {where} of {len(ends)}, on node {list(self.members)[where]}{detail}"
+        why = chosen.why
+        if why == "prolog-failed" and self.started and not self.launch.may_restart:
+            why = "start-failed"  # its command has begun on other nodes, and may not begin again
         return replace(
             chosen,
+            why=why,
             at_s=max(one.at_s for one in ends),
             message=message,
             max_rss_gib=max((one.max_rss_gib for one in ends if one.max_rss_gib is not None), default=None),
             cpu_s=sum(one.cpu_s or 0.0 for one in ends),
             log_lost_bytes=sum(one.log_lost_bytes or 0 for one in ends),
+            faults=tuple(fault for one in ends for fault in one.faults),
         )
 
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from betimes import __version__
 from betimes.cluster.labels import is_label
 from betimes.errors import InputError, Unavailable
+from betimes.service.executors.local import Around
 from betimes.service.executors.protocol import Listener
 from betimes.service.executors.ray.agent import NodeFacts
 from betimes.service.executors.ray.connection import ClusterConnection, ClusterNode, Joined
@@ -67,9 +68,11 @@ class JoinedCluster:
         self._share, self._rented = share, rented
         self._watching: asyncio.Task[None] | None = None
 
-    def executor(self, listener: Listener, cpu_of: Callable[[str], float]) -> RayExecutor:
-        """The executor of its nodes."""
-        return RayExecutor(listener, self.connection, cpu_of)
+    def executor(
+        self, listener: Listener, cpu_of: Callable[[str], float], around: Around | None
+    ) -> RayExecutor:
+        """The executor of its nodes. around: as that of `LocalExecutor`."""
+        return RayExecutor(listener, self.connection, cpu_of, around)
 
     def watch(self, has: Callable[[], Iterable[str]], report: Callable[[Change], None]) -> None:
         """Report machines that join or leave from now on; `has` returns those of the service."""

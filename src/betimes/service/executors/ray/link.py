@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from betimes.errors import Unavailable
+from betimes.service.executors.local import Around
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.ray.connection import Agents
 from betimes.service.executors.supervision.files import is_full
@@ -44,10 +45,15 @@ class NodeLink:
     """
 
     def __init__(
-        self, node: str, agents: Agents, listener: Callable[[str, Report], None], cpu: float
+        self,
+        node: str,
+        agents: Agents,
+        listener: Callable[[str, Report], None],
+        cpu: float,
+        around: Around | None = None,
     ) -> None:
         self.node = node
-        self._agents, self._listener, self._cpu = agents, listener, cpu
+        self._agents, self._listener, self._cpu, self._around = agents, listener, cpu, around
         self._runs: dict[RunId, _Wanted] = {}
         self._session = ""
         self._attached = asyncio.Event()
@@ -131,7 +137,7 @@ class NodeLink:
 
     async def _attach(self) -> None:
         session = secrets.token_hex(8)
-        await self._agents.call(self.node, "attach", session, self._cpu)
+        await self._agents.call(self.node, "attach", session, self._cpu, self._around)
         self._session = session
         self._archives = await self._those_there()
         runs = list(self._runs.values())

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from betimes.errors import Unavailable
+from betimes.service.executors.local import Around
 from betimes.service.executors.protocol import Listener
 from betimes.service.executors.ray.agent import NodeAgent
 from betimes.service.executors.ray.executor import RayExecutor
@@ -55,10 +56,14 @@ class OwnNodesExecutor(RayExecutor):
     """Runs commands on the nodes of this machine, those that are rented included."""
 
     def __init__(
-        self, listener: Listener, process_of: Callable[[str], int | None], cpu_of: Callable[[str], float]
+        self,
+        listener: Listener,
+        process_of: Callable[[str], int | None],
+        cpu_of: Callable[[str], float],
+        around: Around | None = None,
     ) -> None:
         self._own_agents = OwnAgents(process_of)
-        super().__init__(listener, self._own_agents, cpu_of)
+        super().__init__(listener, self._own_agents, cpu_of, around)
 
     async def leave(self, node: str) -> None:
         """A node is gone, and nothing runs there."""

@@ -1,4 +1,4 @@
-"""Commands of settings and jobs, which the service runs with a time limit and waits for."""
+"""Commands of settings and jobs, which are run with a time limit and waited for."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ import signal
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from betimes.printing import printable
 from betimes.service.access.unix_users import Account
-from betimes.service.runtime.launches import Launches
+from betimes.service.executors.supervision import processes
+from betimes.units import length
 
 MOST_SAID = 500  # characters of a last line
+MARK = "BETIMES_COMMAND"  # a variable of a command's processes, by which those of a killed service are found
+_DEATH_S = (
+    5.0  # after SIGKILL, until a process is left to itself: one whose disk does not answer does not die
+)
 
 # The shell enters the folder, as another user may enter less than root.
 _IN_FOLDER = 'cd "$1" 2>/dev/null; exec /bin/sh -c "$0"'
@@ -36,10 +42,9 @@ class Answer(NamedTuple):
 
 async def answer_of(
     command: str,
-    launches: Launches,
+    environment: Mapping[str, str],
     limit_s: float | None,
     given: str = "",
-    variables: Mapping[str, str] | None = None,
     *,
     output: Literal["apart", "together", "dropped"] = "apart",
     owner: Account | None = None,
@@ -47,18 +52,13 @@ async def answer_of(
 ) -> Answer:
     """Run a command by a shell, with a text on its standard input. Raises TimeoutError, OSError, ValueError.
 
-    limit_s: null: the caller limits it. output: standard error apart, as a part of the output, or neither.
+    environment: all of it. limit_s: null: the caller limits it.
+    output: standard error apart, as a part of the output, or neither.
     owner: as whom it runs; null: the service's user.
     folder: where, if it can be entered.
-    When this is cancelled or fails, all of its processes are gone; so they are when it returns, unless the output is
-    dropped, as a command may leave a process behind then.
+    When this is cancelled or fails, all of its processes are gone, or are killed and would not die; so they are when it
+    returns, unless the output is dropped, as a command may leave a process behind then.
     """
-    environment = {
-        **(owner.variables if owner is not None else {}),
-        **launches.kept_for(None if owner is None else owner.name),  # and none of the service's secrets
-        "BETIMES_STATE": str(launches.state),
-        **(variables or {}),
-    }
     become: dict[str, Any] = {}
     if owner is not None:
         become = {"user": owner.uid, "group": owner.gid, "extra_groups": owner.groups, "umask": 0o022}
@@ -74,8 +74,41 @@ async def answer_of(
         if process.returncode is None or output != "dropped":
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_DEATH_S):
+                    await process.wait()
     return Answer(process.returncode or 0, _text(printed), _text(said) if output == "apart" else None)
+
+
+async def failure_of(
+    command: str, environment: Mapping[str, str], limit_s: float, name: str, mark: str
+) -> str | None:
+    """Run a command, and return why it failed: its last line, or a sentence about `name`; null: it exits with 0.
+
+    mark: of its processes, while it runs or later. Those of an earlier one, which a service that was killed has left,
+    are killed first.
+    """
+    await asyncio.to_thread(_kill_marked, mark)
+    try:
+        answer = await answer_of(command, {**environment, MARK: mark}, limit_s, output="together")
+    except TimeoutError:
+        return f"{name} has not ended within {length(limit_s)}"
+    except OSError as error:
+        return f"{name} cannot be run: {error}"
+    return (answer.last_line or f"{name} exits with {answer.status}") if answer.status else None
+
+
+def _kill_marked(mark: str) -> None:
+    """Kill the processes with this mark, and those of their groups."""
+    variable = f"{MARK}={mark}".encode("utf-8", "surrogateescape")
+    for pid in processes.everyone():
+        try:
+            is_marked = variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:  # it has just ended, or belongs to another user and so is not ours
+            continue
+        if is_marked and (found := processes.status(pid)) is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(found.group, signal.SIGKILL)
 
 
 def _text(printed: bytes | None) -> str:
