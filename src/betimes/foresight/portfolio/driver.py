@@ -220,7 +220,7 @@ class Selector:
 
         Running jobs count, too, where they may be preempted or moved.
         """
-        everyone = len(rounds) > 0 or any(each.policy.evict is not None for each in self._members)
+        everyone = len(rounds) > 0 or any(each.policy.preempts(each.values) for each in self._members)
         return Lookahead(run, everyone, self._settings.workers, MOST_JOBS if self.expects_more else 0, rounds)
 
     def choose(

@@ -13,6 +13,7 @@ from betimes.policies.hooks import Parameter
 from betimes.policies.nodes.hooks import MOST_PREEMPTIONS, PLACEMENT, TRIM, NodesPolicy
 from betimes.policies.nodes.orders import highest_level, lot
 
+GRACE_WEIGHT = 4.0  # the paper's s
 FALLBACK = 2  # place of the parameter among the numbers: s, P, fallback
 
 
@@ -23,12 +24,27 @@ def least_score(view: NodesView, now: float, slot: int, draw: int, chosen: Ints,
     The maxima are over all running best-effort jobs, including those that cannot be taken (equation 2). If no
     single job makes enough room, victims are drawn at random, or none is taken if the fallback is off.
     """
+    falls_back = view.params[FALLBACK] > 0.0
+    score_victims(view, slot, draw, chosen, score, view.params[0], view.params[1], falls_back)
+
+
+@kernel
+def score_victims(
+    view: NodesView,
+    slot: int,
+    draw: int,
+    chosen: Ints,
+    score: Floats,
+    weight: float,
+    most: float,
+    falls_back: bool,
+) -> None:
+    """Score as `least_score` does, with these parameters: s, P, and whether victims are drawn."""
     largest, longest_s = 0.0, 0.0
     for k in range(len(chosen)):
         score[k] = size_held(view, chosen[k])
         largest = max(largest, score[k])
         longest_s = max(longest_s, view.needs[chosen[k]].grace_s)
-    weight, most = view.params[0], view.params[1]
     found = False
     for k in range(len(chosen)):
         if view.progress[chosen[k]].preemptions < most and makes_room(view, chosen[k], slot):
@@ -38,7 +54,7 @@ def least_score(view: NodesView, now: float, slot: int, draw: int, chosen: Ints,
                 score[k] += weight * view.needs[chosen[k]].grace_s / longest_s
         else:
             score[k] = math.inf
-    if not found and view.params[FALLBACK] > 0.0:
+    if not found and falls_back:
         for k in range(len(chosen)):
             score[k] = lot(view.cluster[0].seed, draw, view.jobs[chosen[k]].seq)
 
@@ -82,7 +98,9 @@ fitgpp = NodesPolicy(
     question="A trial job is in a hurry: who makes room?",
     paper="FitGpp (OpML 2019)",
     parameters=(
-        Parameter("s", "weight of the grace period against the size of a victim", 4.0, low=0.0, high=1e6),
+        Parameter(
+            "s", "weight of the grace period against the size of a victim", GRACE_WEIGHT, low=0.0, high=1e6
+        ),
         MOST_PREEMPTIONS,
         Parameter(
             "fallback",

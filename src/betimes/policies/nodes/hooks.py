@@ -31,7 +31,7 @@ import numpy as np
 from betimes.cluster import Cluster
 from betimes.core.nodes.columns import NodesState, NodesView
 from betimes.core.nodes.machines.provisioning import order_machines
-from betimes.core.nodes.machines.wait_or_rent import begin_to_wait, stop_waiting
+from betimes.core.nodes.machines.wait_or_rent import begin_to_wait, preempt_or_rent, stop_waiting
 from betimes.core.nodes.passes.backfilling import reserve
 from betimes.core.nodes.passes.empty_machines import fill_empty
 from betimes.core.nodes.passes.preemption import NO_PLAN, preempt
@@ -86,6 +86,13 @@ MOST_PREEMPTIONS = Parameter("P", "preemptions that protect a job from further o
 TRIM = Parameter(
     "trim", "leave alone who is not needed after all; false: as published", "true", choices=("true", "false")
 )
+TRIALS = Parameter(
+    "trials",
+    "what a trial job does that finds no room: it waits or rents as any other, or it goes first, and one best-effort "
+    "job makes room as under fitgpp, unless a rented machine would be up earlier",
+    "wait",
+    choices=("wait", "room"),
+)
 """The parameters that several policies share."""
 
 
@@ -103,6 +110,8 @@ class NodesPolicy:
     place: Any = None  # by default the parameter `placement`
     spreads: bool = False
     evict: Any = None
+    # Who makes room for trial jobs where the parameter `trials` says so.
+    room: Any = None
     backfill: str = "strict"  # unless there is a parameter of that name
     by_priority: bool = False
     later_first: bool = False  # among victims of equal score the one submitted last goes first
@@ -119,7 +128,7 @@ class NodesPolicy:
     @property
     def is_users(self) -> bool:
         """Whether any of its hooks is a user's."""
-        own = (self.rank, self.place, self.evict, self.provision, self.wait, self.planner)
+        own = (self.rank, self.place, self.evict, self.room, self.provision, self.wait, self.planner)
         return any(is_users(hook) for hook in own)
 
     def rules(self, values: dict[str, Value | None], learns: bool = False) -> NodesRules:
@@ -144,12 +153,13 @@ class NodesPolicy:
                 f"policy {self.name}, parameter backfill: who makes room is only asked in strict order, not with "
                 f"{backfill}; leave it out"
             )
-        if values.get("requeue") == "tail" and values.get("order") != "fifo":
+        self._check_trials(values, str(backfill))
+        if values.get("requeue") == "tail" and self._order(values) != "fifo":
             raise PolicyError(
                 f"policy {self.name}, parameter requeue: there is an end of the queue only with order=fifo, not with "
-                f"{values.get('order')}; leave it out"
+                f"{'trials=room' if _makes_room(values) else values.get('order')}; leave it out"
             )
-        order = ORDERS.get(str(values.get("order", "fifo")))
+        order = ORDERS.get(self._order(values))
         if self.rank is None and order is not None and order.parameters == ():
             self._check_no_classes(values)
         rule = RULES.get(str(values.get("placement", "best")) if self.place is None else "")
@@ -168,7 +178,7 @@ class NodesPolicy:
             precision_s=_number_of(values, "precision"),
             window=window,
             spreads=self.spreads if self.place is not None or rule is None else rule.spreads,
-            preempts=self.evict is not None,
+            preempts=self.preempts(values),
             most_preemptions=self._whole(values, "P", 0),
             trims=values.get("trim", "true") == "true",
             planned=self.planner is not None,
@@ -210,6 +220,10 @@ class NodesPolicy:
             for each in self.in_turn(values)
         )
 
+    def preempts(self, values: dict[str, Value | None]) -> bool:
+        """Whether it, or a member that takes turns, preempts jobs with these parameters."""
+        return any(each.policy._evict(each.values) is not None for each in self.in_turn(values))
+
     def plans(self, values: dict[str, Value | None]) -> bool:
         """Whether it, or a member that takes turns, plans in rounds with these parameters."""
         return any(each.policy.planner is not None for each in self.in_turn(values))
@@ -250,9 +264,9 @@ class NodesPolicy:
 
     def _hooks(self, values: dict[str, Value | None]) -> dict[str, Any]:
         return {
-            "rank": self.rank or ORDERS[str(values.get("order", "fifo"))].rank,
+            "rank": self.rank or ORDERS[self._order(values)].rank,
             "place": self.place or RULES[str(values.get("placement", "best"))].place,
-            "evict": self.evict or no_victim,
+            "evict": self._evict(values) or no_victim,
             "provision": self.provision or nothing,
             "wait": self.wait or forever,
         }
@@ -261,7 +275,7 @@ class NodesPolicy:
         backfill = values.get("backfill", self.backfill)
         return {
             "share": no_room_made,
-            "preempt": preempt if self.evict is not None else no_room_made,
+            "preempt": self._preempt(values),
             "start_as_reserved": RESERVING.get(str(backfill), nothing_to_do),
             "reserve": reserve if backfill == "easy" else no_room_made,
             "order_machines": order_machines if self.provision is not None else nothing_to_do,
@@ -269,6 +283,39 @@ class NodesPolicy:
             "begin_to_wait": begin_to_wait if self.wait is not None else never_waits,
             "stop_waiting": stop_waiting if self.wait is not None else never_waits,
         }
+
+    def _evict(self, values: dict[str, Value | None]) -> Any:
+        """Its choice of victims; None: no job is preempted."""
+        return self.evict or (self.room if _makes_room(values) else None)
+
+    def _preempt(self, values: dict[str, Value | None]) -> Any:
+        if self._evict(values) is None:
+            return no_room_made
+        return preempt if self.wait is None else preempt_or_rent
+
+    def _order(self, values: dict[str, Value | None]) -> str:
+        """The name of the order of its queue: by level where room is made for trial jobs."""
+        return "level" if _makes_room(values) else str(values.get("order", "fifo"))
+
+    def _check_trials(self, values: dict[str, Value | None], backfill: str) -> None:
+        """Raise PolicyError if other parameters contradict what is said of trial jobs, or need them to find room."""
+        if not _makes_room(values):
+            if TRIALS in self.parameters and values.get("P") != MOST_PREEMPTIONS.default:
+                raise PolicyError(
+                    f"policy {self.name}, parameter P: only with trials=room are jobs preempted; leave it out, or "
+                    "choose that"
+                )
+            return
+        if values.get("order", "fifo") not in ("fifo", "level"):
+            raise PolicyError(
+                f"policy {self.name}, parameter order: with trials=room trial jobs go first, and the others by "
+                f"submission, not by {values.get('order')}; leave it out"
+            )
+        if backfill not in ("strict", "skip-over"):
+            raise PolicyError(
+                f"policy {self.name}, parameter backfill: with trials=room jobs leave for others that no reservation "
+                f"knows of, so that {backfill} has none to rely on; choose strict or skip-over"
+            )
 
     def _fills(self, values: dict[str, Value | None]) -> bool:
         return self.fills is not None and self.fills(values)
@@ -406,6 +453,11 @@ def _declared(
         parameters=(*declared.get("parameters", ()), *shared),
         **hooks,
     )
+
+
+def _makes_room(values: dict[str, Value | None]) -> bool:
+    """Whether trial jobs find room under a policy that leaves this to its parameters."""
+    return values.get(TRIALS.name) == "room"
 
 
 def _number_of(values: dict[str, Value | None], name: str) -> float:

@@ -11,9 +11,10 @@ import math
 from dataclasses import replace
 
 from betimes.core.nodes.columns import NodesView
-from betimes.kernels import kernel
+from betimes.kernels import Floats, Ints, kernel
 from betimes.policies.hooks import Parameter
-from betimes.policies.nodes.hooks import ORDER, PLACEMENT, NodesPolicy
+from betimes.policies.nodes.fitgpp import GRACE_WEIGHT, score_victims
+from betimes.policies.nodes.hooks import MOST_PREEMPTIONS, ORDER, PLACEMENT, TRIALS, NodesPolicy
 from betimes.policies.nodes.orders import ORDERS
 from betimes.policies.nodes.size_classes import SIZE_CLASSES
 
@@ -99,8 +100,19 @@ def long_ones(view: NodesView, now: float, slot: int) -> float:
 
 @kernel
 def long_ones_at_most(view: NodesView, now: float, slot: int) -> float:
-    """Wait: long jobs, no longer than b. Parameters: t, lengths, short_uses_owned, length, b."""
+    """Wait: long jobs, no longer than b. Parameters: t, lengths, short_uses_owned, length, b, ..., trials.
+
+    Trial jobs that find room under the policy rent rather than wait.
+    """
+    if view.params[OWN + 9] == 1.0 and view.needs[slot].trial == 1:
+        return now  # who makes room for it is asked first
     return _short_or(view, now, slot, now + view.params[OWN + 4])
+
+
+@kernel
+def one_for_a_trial(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
+    """Evict: as FitGpp does with the paper's weight. Parameters: t, ..., spot, trials, P."""
+    score_victims(view, slot, draw, chosen, score, GRACE_WEIGHT, view.params[OWN + 10], True)
 
 
 @kernel
@@ -169,8 +181,22 @@ compound = NodesPolicy(
     summary="Short jobs never wait; long ones do, unless that would take longer than b.",
     question="How does one own few machines and wait little?",
     paper="Waiting Game (SC 2020), compound; SoCC 2021",
-    parameters=(SHORT, LENGTHS, USES_OWNED, LENGTH, PATIENCE, WAITS, MODEL, REQUEUE, SPOT, *QUEUE),
+    parameters=(
+        SHORT,
+        LENGTHS,
+        USES_OWNED,
+        LENGTH,
+        PATIENCE,
+        WAITS,
+        MODEL,
+        REQUEUE,
+        SPOT,
+        TRIALS,
+        MOST_PREEMPTIONS,
+        *QUEUE,
+    ),
     wait=long_ones_at_most,
+    room=one_for_a_trial,
 )
 
 WAITING = (njw, ajw, ajw_t, ljw, sww, compound)

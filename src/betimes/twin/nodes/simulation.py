@@ -159,7 +159,7 @@ class NodesSimulation:
             rules = sharing(rules)
         self.required = required = requirements_of(jobs)
         bits = required.bits
-        self.preempts = any(each.policy.evict is not None for each in in_turn)
+        self.preempts = policy.policy.preempts(policy.values)
         trace = self._trace(speed, observed, required.masks)
         self.kinds = kinds_of(jobs) if plans else []
         most = 1

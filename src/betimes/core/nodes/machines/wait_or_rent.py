@@ -16,6 +16,7 @@ from betimes.core.nodes.machines.dedicated import (
     rent_alone,
     wait_until,
 )
+from betimes.core.nodes.passes.preemption import NO_PLAN, find_victims, make_room
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.timers import set_job_timer
@@ -87,10 +88,30 @@ def stop_waiting(state: NodesState, rules: NodesRules, slot: int) -> int:
         rent_alone(state, slot, offer, math.inf)
         pool.now = now
         return RAN_ALONE
-    speculates = renting.speculated == 0 and need.fits_no_owned == 0 and renting.choice != NOW
+    is_hurried = renting.choice == NOW or (rules.preempts and need.trial == 1)
+    speculates = renting.speculated == 0 and need.fits_no_owned == 0 and not is_hurried
     units = float(state.jobs[slot].max_units) if rules.by_core_time else 1.0
     rent_alone(state, slot, offer, rules.speculate_s / units if speculates else math.inf)
     return DONE
+
+
+@kernel
+def preempt_or_rent(state: NodesState, rules: NodesRules, slot: int) -> int:
+    """As `preemption.preempt`, unless a machine rented for the job alone would be up before its victims have left.
+
+    Machines are rented for jobs whose waiting deadline has passed; a job that may not rent has none.
+    """
+    victims, count = find_victims(state, rules, slot)
+    if victims <= 0:
+        return victims
+    renting = state.rentings[slot]
+    offer = offer_for(state, slot, True) if renting.until_s <= state.pool[0].now else NO_OFFER
+    if offer != NO_OFFER:
+        terms = state.offers[offer]
+        for k in range(victims):
+            if state.needs[state.chosen[k]].grace_s > terms.boot_s + terms.setup_s:
+                return NO_PLAN
+    return make_room(state, slot, victims, count)
 
 
 @kernel

@@ -34,26 +34,46 @@ MOST_TRIED = 12  # victims on the bound nodes up to which every subset is tried
 @kernel
 def preempt(state: NodesState, rules: NodesRules, slot: int) -> int:
     """Let jobs of a lower level make room for `slot`; PLANNED, NO_PLAN, or what is wrong with the policy's scores."""
+    victims, count = find_victims(state, rules, slot)
+    return make_room(state, slot, victims, count) if victims > 0 else victims
+
+
+@kernel
+def find_victims(state: NodesState, rules: NodesRules, slot: int) -> tuple[int, int]:
+    """How many jobs of a lower level would make room for `slot`, and on how many nodes: `chosen`, `plan` and `sketch`.
+
+    Instead of the first, NO_PLAN, or what is wrong with the policy's scores.
+    """
     below = _those_below(state, slot)
     if below == 0:
-        return NO_PLAN
+        return NO_PLAN, 0
     see_for(state, state.nodes, slot)
     need, grace_s = state.needs[slot], 0.0
     for k in range(below):
         grace_s = max(grace_s, state.needs[state.chosen[k]].grace_s)
     lasts_s = need.lasts_s
     need.lasts_s += grace_s  # nodes that close have to stay open for so much longer
-    verdict = _plan(state, rules, slot, below)
+    victims, count = _plan(state, rules, slot, below)
     need.lasts_s = lasts_s
-    return verdict
+    return victims, count
 
 
 @kernel
-def _plan(state: NodesState, rules: NodesRules, slot: int, below: int) -> int:
-    """As `preempt`, of the jobs state.chosen[:below]."""
+def make_room(state: NodesState, slot: int, victims: int, count: int) -> int:
+    """Carry out what `find_victims` has found for the job; PLANNED."""
+    for k in range(victims):
+        tell_to_leave(state, state.chosen[k], slot)
+    nominate(state, slot, count)
+    state.cluster[0].draws += 1
+    return PLANNED
+
+
+@kernel
+def _plan(state: NodesState, rules: NodesRules, slot: int, below: int) -> tuple[int, int]:
+    """As `find_victims`, of the jobs state.chosen[:below]."""
     cluster, score, most = state.cluster[0], state.score, rules.most_preemptions
     if not _could_suffice(state, slot, below, most):
-        return NO_PLAN
+        return NO_PLAN, 0
     if cluster.guarded == 0:
         rules.evict(
             view_of(state), state.pool[0].now, slot, cluster.draws, state.chosen[:below], score[:below]
@@ -67,22 +87,18 @@ def _plan(state: NodesState, rules: NodesRules, slot: int, below: int) -> int:
     for k in range(below):
         if math.isnan(score[k]):
             state.pool[0].offender = state.chosen[k]
-            return BAD_VICTIM_SCORE
+            return BAD_VICTIM_SCORE, 0
         if state.progress[state.chosen[k]].preemptions >= most:
             score[k] = math.inf
     victims = _take_in_order(state, slot, below, rules.later_first)
     if victims == 0:
-        return NO_PLAN
+        return NO_PLAN, 0
     count = find_room(state, rules, state.sketch, slot, -1)
     if count <= 0:
-        return OVERBOOKED if count == OVERBOOKED else BAD_SCORE
+        return (OVERBOOKED if count == OVERBOOKED else BAD_SCORE), 0
     if rules.trims and victims > 1:
         victims = _trim(state, slot, victims, count)
-    for k in range(victims):
-        tell_to_leave(state, state.chosen[k], slot)
-    nominate(state, slot, count)
-    cluster.draws += 1
-    return PLANNED
+    return victims, count
 
 
 @kernel
@@ -120,8 +136,8 @@ def level_of(need: Need, mask: int) -> int:
 def _those_below(state: NodesState, slot: int) -> int:
     """Write the running jobs of a lower level to state.chosen; returns their number.
 
-    A job that is only on nodes without a label that the preemptor requires would leave in vain, and is left out. Where
-    users share, a priority counts among the jobs of one user only.
+    A job that is only on nodes without a label that the preemptor requires, or on machines rented for it alone, would
+    leave in vain, and is left out. Where users share, a priority counts among the jobs of one user only.
     """
     whole, count, labels = state.cluster[0].level_mask, 0, state.needs[slot].labels
     for at in range(state.pool[0].holders):
@@ -131,7 +147,7 @@ def _those_below(state: NodesState, slot: int) -> int:
         if len(state.users) > 0 and state.progress[other].user != state.progress[slot].user:
             mask = 1
         if level_of(need, mask) < level_of(state.needs[slot], mask) and eviction.vacate_at == math.inf:
-            if labels != 0 and not _is_where_taken(state, other, slot):
+            if need.rented > 0 or (labels != 0 and not _is_where_taken(state, other, slot)):
                 continue
             state.chosen[count] = other
             count += 1

@@ -77,10 +77,10 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
             return DONE
         if rules.window == 1 and state.needs[first(state)].freed_seen >= 0:
             return _complete(state)  # the newcomers rank behind the one that did not fit
-        if rules.window == 0 and cluster.arrived <= FEW:
+        if rules.window == 0 and cluster.arrived <= FEW and not (rules.preempts and _is_trial_new(state)):
             if rules.backfill == SKIP or _still_reserved(state):
                 return _try_newcomers(state, rules)
-    if rules.tick_s > 0.0 and rules.window == 1 and not may_any_fit(state):
+    if rules.tick_s > 0.0 and rules.window == 1 and not rules.preempts and not may_any_fit(state):
         return _complete(state)  # in whatever order they stand
     if _goes_by_the_first(state, rules):
         return _start_in_turn(state, rules)
@@ -112,6 +112,15 @@ def _are_others_settled(state: NodesState, rules: NodesRules) -> bool:
         and not rules.preempts
         and cluster.seen_freed == cluster.freed
     )
+
+
+@kernel
+def _is_trial_new(state: NodesState) -> bool:
+    """Whether a trial job is among the newcomers."""
+    for k in range(state.cluster[0].arrived):
+        if state.needs[state.newcomers[k]].trial == 1:
+            return True
+    return False
 
 
 @kernel
@@ -301,13 +310,14 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
     open_bounds(state.tally[1])
     begin_tally(state)
     passed, at, spot = 0, 0, state.blocks[block_at(state, 0)].head
+    may_preempt = rules.preempts
     if len(state.users) > 0:
         _measure_room(state)  # before any job has been tried, whole blocks may be over their users' limits
     while at < cluster.blocks and (rules.window == 0 or passed < rules.window):
         number = block_at(state, at)
         if spot >= state.blocks[number].tail:
             end_tally(state, at, rules.backfill == EASY)
-            at, passed = _step_over(state, rules, at + 1, passed)
+            at, passed = _step_over(state, rules, at + 1, passed, may_preempt)
             if at < cluster.blocks:
                 spot = state.blocks[block_at(state, at)].head
             continue
@@ -317,11 +327,13 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
             return room
         slot = state.queue[number * BLOCK + spot].slot
         need = state.needs[slot]
+        if need.trial == 0 and rules.by_level and cluster.level_mask == 1:
+            may_preempt = False  # trial jobs go first, and only they preempt
         if is_over_limit(state, slot):
             tally(state, slot, rules.backfill == EASY)
             spot += 1
             continue
-        count = 0 if passed > 0 and _fits_nowhere(state, rules, slot) else _room_for(state, rules, slot)
+        count = 0 if passed > 0 and _fits_nowhere(state, slot, may_preempt) else _room_for(state, rules, slot)
         if count < 0:
             return _refuse(state, slot, count)
         if count > 0:
@@ -329,10 +341,10 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
             _start_here(state, slot, count)
             if passed > 0:  # the start took resources: mostly nothing is left for later jobs
                 _measure_room(state)
-                if _can_none_fit(state, rules):
+                if not may_preempt and _can_none_fit(state):
                     return _complete(state)
             continue
-        if rules.preempts and (cluster.level_mask < 0 or need.trial == 1):
+        if may_preempt and (cluster.level_mask < 0 or need.trial == 1):
             verdict = rules.preempt(state, rules, slot)
             if verdict == BAD_VICTIM_SCORE:
                 return REFUSED + BAD_VICTIM
@@ -347,7 +359,7 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
                 if found < 0:
                     return _refuse(state, slot, found)
             _measure_room(state)
-            if _can_none_fit(state, rules):
+            if not may_preempt and _can_none_fit(state):
                 return _complete(state)
         tally(state, slot, rules.backfill == EASY)
         passed += 1
@@ -359,7 +371,9 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
 
 
 @kernel
-def _step_over(state: NodesState, rules: NodesRules, at: int, passed: int) -> tuple[int, int]:
+def _step_over(
+    state: NodesState, rules: NodesRules, at: int, passed: int, may_preempt: bool
+) -> tuple[int, int]:
     """The next directory place, from `at` on, of a block in which a job may start; and the jobs passed over."""
     cluster = state.cluster[0]
     while at < cluster.blocks and (rules.window == 0 or passed < rules.window):
@@ -368,13 +382,13 @@ def _step_over(state: NodesState, rules: NodesRules, at: int, passed: int) -> tu
             group = place // GROUP
             survey(state, group, cluster.reserved >= 0)
             bounds = state.groups[group]
-            if not _may_start(state, rules, bounds, state.group_least_s, group):
+            if not may_preempt and not _may_start(state, bounds, state.group_least_s, group):
                 widen(state.tally[1], bounds.gpu, bounds.cpu, bounds.memory, bounds.classes)
                 at += GROUP
                 continue
         number = state.directory[place].block
         block = state.blocks[number]
-        if _may_start(state, rules, block, state.block_least_s, number):
+        if may_preempt or _may_start(state, block, state.block_least_s, number):
             break
         widen(state.tally[1], block.gpu, block.cpu, block.memory, block.classes)
         passed += block.tail - block.head
@@ -383,15 +397,11 @@ def _step_over(state: NodesState, rules: NodesRules, at: int, passed: int) -> tu
 
 
 @kernel
-def _may_start(
-    state: NodesState, rules: NodesRules, bounds: Bounds, least_s: FloatTable, number: int
-) -> bool:
+def _may_start(state: NodesState, bounds: Bounds, least_s: FloatTable, number: int) -> bool:
     """Whether a job within these bounds, least_s[number] among them, may start beside a reservation."""
     cluster = state.cluster[0]
     if not _has_room(state.rooms[0], bounds):
         return False
-    if rules.preempts:
-        return True
     classes = bounds.classes & state.rooms[0].classes
     if classes == 0:
         return False
@@ -407,12 +417,12 @@ def _may_start(
 
 
 @kernel
-def _fits_nowhere(state: NodesState, rules: NodesRules, slot: int) -> bool:
+def _fits_nowhere(state: NodesState, slot: int, may_preempt: bool) -> bool:
     """Whether some resource alone shows that the job cannot start, beside the reservation if there is one."""
     need, cluster = state.needs[slot], state.cluster[0]
     if not _has_room(state.rooms[0], need):
         return True
-    if rules.preempts:
+    if may_preempt:
         return False
     if need.tasks > 1 and not _has_room_for_all(state.rooms[0], need):
         return True
@@ -440,12 +450,10 @@ def _has_room_for_all(room: Room, need: Need) -> bool:
 
 
 @kernel
-def _can_none_fit(state: NodesState, rules: NodesRules) -> bool:
-    """Whether every job of the queue needs more of something than any node has free, and no job is preempted."""
+def _can_none_fit(state: NodesState) -> bool:
+    """Whether every job of the queue needs more of something than any node has free."""
     cluster, room = state.cluster[0], state.rooms[0]
-    return not rules.preempts and (
-        cluster.least_gpu > room.gpu or cluster.least_cpu > room.cpu or cluster.least_memory > room.memory
-    )
+    return cluster.least_gpu > room.gpu or cluster.least_cpu > room.cpu or cluster.least_memory > room.memory
 
 
 @kernel
