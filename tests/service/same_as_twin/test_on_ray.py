@@ -51,7 +51,7 @@ class RunsOnRay:
             self._cluster: JoinedCluster = self._wait(join(address, 1.0, False, str(folder)))
         cores = {machine.name: machine.cpu for machine in self._cluster.machines}
         self._node_of = {f"with-{cpu:g}-0": name for name, cpu in cores.items()}
-        self._executor = self._cluster.executor(self._hear, cores.__getitem__)
+        self._executor = self._cluster.executor(self._hear, cores.__getitem__, None)
 
     def begin(self, launch: Launch) -> Started:
         """Start a run where the service has it; returns what Ray reports once all of its processes run."""
