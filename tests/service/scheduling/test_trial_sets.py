@@ -153,9 +153,15 @@ def test_the_next_of_its_name_is_believed_to_take_what_a_trial_took() -> None:
     assert next(iter(cluster.ledger.jobs.values())).runtime_estimate_s == pytest.approx(10.0)
 
 
-def test_nodes_do_not_run_sets() -> None:
-    with pytest.raises(Refused, match="needs a policy for a pool"):
-        Cluster("nodes:fifo").submit(a_set("1-3"))
+def test_nodes_do_not_run_sets_and_it_is_said_what_to_do() -> None:
+    nodes = Cluster("nodes:fifo")
+    with pytest.raises(Refused) as refused:
+        nodes.submit(a_set("1-3%2"))
+    assert refused.value.field == "as_one"
+    assert "needs a policy for a pool" in str(refused.value)
+    assert "`betimes policy set srsf`" in str(refused.value)
+    assert "Leave --as-one out (`--array 1-3%2` runs each trial as a job)" in str(refused.value)
+    assert len(nodes.submit(spec(1.0, array="1-3%2"))) == 3
     cluster = Cluster()
     cluster.submit(a_set("1-3"))
     with pytest.raises(Conflict, match="is a set of trials"):

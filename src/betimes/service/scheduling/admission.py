@@ -71,7 +71,10 @@ def check_possible(
     """
     if spec.as_one and engine == NODES:
         raise Refused(
-            "needs a policy for a pool; this one runs on nodes, where widths do not change", "as_one"
+            "a set of trials needs a policy for a pool; the one in force is for nodes, where a job's width does not "
+            f"change. Leave --as-one out (`--array {spec.array}` runs each trial as a job), or put a policy for a pool "
+            "in force (`betimes policy set srsf`)",
+            "as_one",
         )
     if spec.demand and engine != NODES:
         raise Refused(
