@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import truncnorm
 
 from betimes.errors import InputError
 from betimes.workload import Workload, read_trace
@@ -21,9 +21,16 @@ def made() -> Workload:
     return generate(f"fitgpp:jobs={N}", units=84, seed=4)
 
 
+def cut_normal(mean: float, sigma: float, low: float, high: float) -> Any:
+    """The normal distribution of which only what lies between two bounds is kept."""
+    from scipy.stats import truncnorm  # a second of each process that collects tests
+
+    return truncnorm((low - mean) / sigma, (high - mean) / sigma, mean, sigma)
+
+
 def drawn(mean: float, sigma: float, low: float, high: float) -> tuple[float, float]:
     """Mean and standard deviation after the cut."""
-    cut = truncnorm((low - mean) / sigma, (high - mean) / sigma, mean, sigma)
+    cut = cut_normal(mean, sigma, low, high)
     return float(cut.mean()), float(cut.std())
 
 
@@ -56,7 +63,7 @@ def test_demands_are_cut_normals_in_whole_numbers(
     values = getattr(made, column)[made.qos == qos]
     np.testing.assert_array_equal(values, np.rint(values))
     mean, sigma, low, high = law
-    cut = truncnorm((low - mean) / sigma, (high - mean) / sigma, mean, sigma)
+    cut = cut_normal(mean, sigma, low, high)
     for number in (low, low + 1, mean, high):  # the outer two stand for half a step only
         share = float(cut.cdf(number + 0.5) - cut.cdf(number - 0.5))
         error = 4 * math.sqrt(share * (1 - share) / len(values))

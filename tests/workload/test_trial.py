@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import truncnorm
 
 from betimes.errors import InputError
 from betimes.workload import Workload, draw_grace, mark_trials, read_trace
@@ -137,6 +136,8 @@ def test_every_rule_is_described() -> None:
 
 
 def test_grace_periods_follow_the_cut_normal() -> None:
+    from scipy.stats import truncnorm  # a second of each process that collects tests
+
     n = 50_000
     w = draw_grace(many(n), 180, 1200, seed=2)
     law = truncnorm(-1, (1200 - 180) / 180, 180, 180)

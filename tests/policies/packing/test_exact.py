@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from betimes.errors import BetimesError
 from betimes.policies.packing.catalogue import Catalogue, Demand
@@ -46,6 +45,9 @@ def slot_form(catalogue: Catalogue, demands: list[Demand]) -> float:
             row[i * types : (i + 1) * types] = capacity[:, r]
             row[tasks * types + i :: tasks] = -needs[:, r]
             rows.append((row, 0, np.inf))
+    # Half a second of each process that collects tests.
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
     result = milp(
         np.concatenate([np.tile(cost, tasks), np.zeros(tasks * tasks)]),
         constraints=LinearConstraint(  # its stubs know numbers only

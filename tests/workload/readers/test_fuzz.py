@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import io
 import tempfile
@@ -30,7 +31,9 @@ NASTY = [
 ]
 
 
+@functools.cache
 def parquet_sample() -> bytes:
+    """Made when asked for: pyarrow, which brings pandas, costs each process that collects tests a second."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.parquet"
         w = Workload.from_columns(
@@ -41,9 +44,6 @@ def parquet_sample() -> bytes:
         )
         w.to_parquet(path)
         return path.read_bytes()
-
-
-PARQUET = parquet_sample()
 
 
 def read_all(content: bytes, name: str) -> None:
@@ -121,13 +121,13 @@ def test_header_with_rows_of_nasty_cells(name: str, body: list[list[bytes]]) -> 
     read_all(b"\n".join([header, *(separator.join(row) for row in body)]), name)
 
 
-@given(
-    cut=st.integers(0, len(PARQUET)),
-    flips=st.lists(st.tuples(st.integers(0, len(PARQUET) - 1), st.integers(1, 255))),
-)
-def test_damaged_parquet(cut: int, flips: list[tuple[int, int]]) -> None:
-    damaged = bytearray(PARQUET)
-    for place, mask in flips[:3]:
+@given(data=st.data())
+def test_damaged_parquet(data: st.DataObject) -> None:
+    damaged = bytearray(parquet_sample())
+    cut = data.draw(st.integers(0, len(damaged)))
+    places = st.integers(0, len(damaged) - 1)
+    flips = data.draw(st.lists(st.tuples(places, st.integers(1, 255)), max_size=3))
+    for place, mask in flips:
         damaged[place] ^= mask
     # With no flip the cut is what damages it.
     read_all(bytes(damaged if flips else damaged[:cut]), "parquet")
