@@ -20,7 +20,8 @@ from betimes.service.tuning.drift import Range
 from betimes.service.tuning.kept import FILE, Tuned
 from betimes.service.views.models import Reason, TuneSpec
 from tests.service.tuning.fronts import front
-from tools.page_pictures import CHROMIUM, DRIVER, browser, look, service
+from tools.page_faults import faults
+from tools.page_pictures import CHROMIUM, DRIVER, MANY_NODES, browser, fill, look, paths, service
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -425,3 +426,18 @@ def test_two_tokens_at_once_are_two_browsers(chrome: Chrome, house: House) -> No
         until(lambda: "Sign in" in other.title)
         chrome.refresh()
         assert chrome.title.startswith("Queue")
+
+
+def test_no_page_is_cut_or_overlaps_at_any_width(house: House) -> None:
+    house.nodes.write_text(MANY_NODES)
+    with house.open("--cluster", str(house.nodes)) as ready, browser() as chrome, house.client() as client:
+        fill(client, 30)
+        house.sign_in(chrome, ready["url"])
+        until(lambda: client.jobs(limit=1, status=["finished"]).items)
+        found: dict[str, list[str]] = {}
+        for width, mode in ((1400, "light"), (800, "dark"), (390, "light")):
+            look(chrome, width, 900, mode)
+            for name, path in paths(client).items():
+                chrome.get(f"{ready['url']}/{path}")
+                found[f"{name}, {width} px"] = faults(chrome)
+        assert {name: told for name, told in found.items() if told} == {}

@@ -85,6 +85,22 @@ def test_a_bar_has_the_part_of_a_name_that_there_is_room_for(name: str, hours: f
     assert piece.name == shown
 
 
+@pytest.mark.parametrize(("hours", "least"), [(0.8, 1000), (1.0, 600), (2.0, 360)])
+def test_a_name_is_left_to_pictures_that_are_wide_enough_for_it(hours: float, least: int) -> None:
+    """`train` takes 39 pixels, which 0.8 hours of 14 have at 674 pixels, 1 hour at 539, and 2 at 270."""
+    axis = Axis(0.0, 14 * 3600.0)
+    (piece,), _ = lanes(axis, 0.0, [Stretch(0.0, hours * 3600.0, 1, "running", "1", name="train")])
+    assert (piece.name, piece.from_pixels) == ("train", least)
+
+
+@pytest.mark.parametrize(("jobs", "shown", "least"), [(9, "9", 600), (120, "120", 1000), (2900, "2k", 1000)])
+def test_several_jobs_in_one_place_show_their_number_where_it_fits(jobs: int, shown: str, least: int) -> None:
+    """Their bar is 22 pixels of 1,000: a digit takes 8 of them, two 15, three 21; of 600 it is 13."""
+    runs = [Stretch(100.0, 100.1, number, "failed", "x") for number in range(jobs)]
+    (piece,), _ = lanes(Axis(0.0, 1000.0), 0.0, runs)
+    assert (piece.jobs, piece.name, piece.from_pixels) == (jobs, shown, least)
+
+
 def test_an_open_row_has_more_lanes() -> None:
     axis = Axis(0.0, 1000.0)
     runs = [Stretch(0.0, 500.0, number, "running", f"{number}") for number in range(20)]

@@ -709,7 +709,7 @@ def test_a_row_of_the_timeline_opens_and_bars_have_names_where_there_is_room(on_
         await pages.at("/")  # the first look has the forecast made
         await asyncio.sleep(0.2)
         closed = (await pages.at("/time?span=1d")).text
-        assert 'class="inside"' in closed
+        assert 'class="inside ' in closed
         assert ">a long name of a job</text>" in closed
         assert "<img" not in closed
         many = re.search(r'<a href="(\?[^"]+)" aria-label="12 jobs: [^"]*"', closed)

@@ -9,11 +9,15 @@ from typing import NamedTuple
 _STEPS_S = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000)
 _TICKS = 6  # at most, on an axis
 PIXELS = 1000  # that a timeline is taken to be wide
+# Pixels of a timeline: the stylesheet hides the words that a narrower one has no room for.
+WIDTHS = (360, 600, PIXELS)
 LEAST_PIXELS = 3  # of a bar of its own; narrower ones within `MERGED_PIXELS` are one
-MERGED_PIXELS = 18  # wide enough for their number
+MERGED_PIXELS = 23  # wide enough for a number of three digits
 MOST_LANES = 6  # of a row
 OPEN_LANES = 60  # of one that is open
 CHARACTER_PIXELS = 6.5  # that a character of a name in a bar is taken to be wide
+MARGIN_PIXELS = 6  # of a name there, both sides
+DIGIT_PIXELS, DIGITS_MARGIN_PIXELS = 6.4, 2  # likewise, of the number of several jobs
 LEAST_CHARACTERS = 4  # of a name that is cut
 WORST = ("failed", "lost", "cancelled", "preempted", "resized", "running", "queued", "reserved", "finished")
 Ends = tuple[float, float, float]
@@ -45,7 +49,7 @@ class Axis(NamedTuple):
         step_s = next((step for step in _STEPS_S if span_s / step <= _TICKS), span_s / _TICKS)
         first = math.ceil(self.from_at / step_s)
         found = [Tick(self.x(n * step_s), n * step_s) for n in range(first, first + _TICKS + 1)]
-        return [tick for tick in found if self.from_at <= tick.at <= self.to_at and 2.0 <= tick.x <= 97.0]
+        return [tick for tick in found if self.from_at <= tick.at <= self.to_at and 5.0 <= tick.x <= 94.0]
 
 
 class Bar(NamedTuple):
@@ -105,7 +109,8 @@ class Piece(NamedTuple):
     tick: float | None = None  # the median of its end
     grace: tuple[float, float] | None = None  # from, and how wide
     is_moved: bool = False
-    name: str = ""  # as far as there is room for it; empty: there is none
+    name: str = ""  # or the number of several jobs, as far as there is room for it; empty: there is none
+    from_pixels: int = PIXELS  # the least of `WIDTHS` at which there is room
 
 
 class Row(NamedTuple):
@@ -141,14 +146,15 @@ def lanes(
     stretches: Iterable[Stretch],
     ends_of: Callable[[int, float], Ends | None] = lambda *_: None,
     most_lanes: int = MOST_LANES,
+    pixels: int = PIXELS,
 ) -> tuple[list[Piece], int]:
     """The bars of a row and its number of lanes: what overlaps stands in lanes, what touches in pixels is one bar.
 
-    ends_of: how sure an expected end of a job is.
+    ends_of: how sure an expected end of a job is. pixels: that its picture is taken to be wide.
     """
     there = (each for each in stretches if each.to_at > axis.from_at and each.from_at < axis.to_at)
     shown = sorted(there, key=lambda each: each[:4])
-    least, merged = LEAST_PIXELS * 100.0 / PIXELS, MERGED_PIXELS * 100.0 / PIXELS
+    least, merged = LEAST_PIXELS * 100.0 / pixels, MERGED_PIXELS * 100.0 / pixels
     ends: list[float] = []
     narrow: dict[int, list[Stretch]] = {}
     wide: list[tuple[int, Stretch]] = []
@@ -164,7 +170,7 @@ def lanes(
         wide.append((lane, each))
     pieces = [_alone(axis, now_at, lane, each, ends_of) for lane, each in wide]
     last = len(ends)
-    pieces += [_piece(axis, now_at, last, some) for some in narrow.values()]
+    pieces += [_together(axis, now_at, last, some, pixels) for some in narrow.values()]
     return pieces, last + bool(narrow)
 
 
@@ -172,7 +178,8 @@ def _alone(
     axis: Axis, now_at: float, lane: int, each: Stretch, ends_of: Callable[[int, float], Ends | None]
 ) -> Piece:
     """A bar of its own, solid until it is sure, with its marks."""
-    name = _fitting(each.name, axis.x(each.to_at) - axis.x(each.from_at))
+    width = axis.x(each.to_at) - axis.x(each.from_at)
+    name = _fitting(each.name, width)
     ends = ends_of(each.job, each.to_at) if each.to_at > now_at and math.isfinite(each.to_at) else None
     fade = tick = None
     if ends is not None and ends[0] < ends[2]:
@@ -180,15 +187,39 @@ def _alone(
         each, fade = each._replace(to_at=low_at), _width(axis, low_at, high_at)
         tick = axis.x(median_at) if median_at < axis.to_at else None
     grace = _width(axis, *each.grace) if each.grace is not None else None
-    piece = _piece(axis, now_at, lane, [each])
+    piece = _piece(axis, now_at, lane, [each], axis.x(each.from_at), LEAST_PIXELS * 100.0 / PIXELS)
     return piece._replace(
-        fade=fade, tick=tick, grace=grace, is_moved=each.is_moved and each.from_at > axis.from_at, name=name
+        fade=fade,
+        tick=tick,
+        grace=grace,
+        is_moved=each.is_moved and each.from_at > axis.from_at,
+        name=name,
+        from_pixels=_from_pixels(MARGIN_PIXELS + len(name) * CHARACTER_PIXELS, width),
     )
+
+
+def _together(axis: Axis, now_at: float, lane: int, some: Sequence[Stretch], pixels: int) -> Piece:
+    """Several in one place, or one that is too narrow or has no lane, with their number where there is room."""
+    merged = MERGED_PIXELS * 100.0 / pixels
+    is_one = len(some) == 1
+    x = axis.x(some[0].from_at) if is_one else round(int(axis.x(some[0].from_at) / merged) * merged, 2)
+    least = (LEAST_PIXELS if is_one else MERGED_PIXELS - 1) * 100.0 / pixels
+    piece = _piece(axis, now_at, lane, some, x, least)
+    number = "" if is_one else f"{len(some)}" if len(some) < 1000 else f"{len(some) // 1000}k"
+    needed = DIGITS_MARGIN_PIXELS + len(number) * DIGIT_PIXELS
+    if needed > piece.width * PIXELS / 100.0:
+        return piece
+    return piece._replace(name=number, from_pixels=_from_pixels(needed, piece.width))
+
+
+def _from_pixels(needed: float, width: float) -> int:
+    """The least width of a timeline at which a bar of this width, percent, has room for so many pixels."""
+    return next((pixels for pixels in WIDTHS if needed <= width * pixels / 100.0), PIXELS)
 
 
 def _fitting(name: str, width: float) -> str:
     """A name cut to what a bar of this width, percent, has room for; empty where that tells nothing."""
-    room = int((width * PIXELS / 100.0 - 6.0) / CHARACTER_PIXELS)
+    room = int((width * PIXELS / 100.0 - MARGIN_PIXELS) / CHARACTER_PIXELS)
     if len(name) <= room:
         return name
     return f"{name[: room - 1]}…" if room >= LEAST_CHARACTERS else ""
@@ -198,14 +229,10 @@ def _width(axis: Axis, from_at: float, to_at: float) -> tuple[float, float]:
     return axis.x(from_at), round(axis.x(to_at) - axis.x(from_at), 2)
 
 
-def _piece(axis: Axis, now_at: float, lane: int, some: Sequence[Stretch]) -> Piece:
-    x = axis.x(some[0].from_at)
-    if len(some) > 1:  # all within one place
-        merged = MERGED_PIXELS * 100.0 / PIXELS
-        x = round(int(x / merged) * merged, 2)
+def _piece(axis: Axis, now_at: float, lane: int, some: Sequence[Stretch], x: float, least: float) -> Piece:
+    """x, least: where it begins, and its least width, percent."""
     to = axis.x(some[0].to_at) if len(some) == 1 else x
-    least = LEAST_PIXELS if len(some) == 1 else MERGED_PIXELS - 1
-    width = max(to - x, least * 100.0 / PIXELS)
+    width = max(to - x, least)
     worst = min(
         (each.status for each in some), key=lambda status: WORST.index(status) if status in WORST else 9
     )

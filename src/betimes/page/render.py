@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _INSTANT = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z")
 _REPLAYED_S = 1e8  # instants before 1973 are those of a replayed trace, which counts from 0
 
+TAIL = 7  # characters at the end of a name that stay where it has less room
+
 ICONS = {
     "running": "▶",
     "stopping": "■",
@@ -92,6 +94,16 @@ def cut(text: str, most: int = 40) -> Markup:
     return Markup('<span title="{}">{}…{}</span>').format(text, text[: most - tail - 1], text[-tail:])
 
 
+def in_room(text: str) -> Markup:
+    """A name that loses its middle where its box is narrower; its title has all of it."""
+    text = printable(text)
+    tail = min(len(text) // 2, TAIL)
+    head, end = text[: len(text) - tail], text[len(text) - tail :]
+    return Markup('<span class="in-room" title="{}"><span>{}</span><span>{}</span></span>').format(
+        text, head, end
+    )
+
+
 def query(given: dict[str, Any], **changed: Any) -> str:
     """A query string with some of its fields changed; null and empty ones are left out."""
     kept = {name: value for name, value in {**given, **changed}.items() if value not in (None, "")}
@@ -118,6 +130,7 @@ def _environment() -> Environment:
         "sentence": sentence,
         "state": state,
         "cut": cut,
+        "in_room": in_room,
         "length": length,
         "usd": usd,
         "gib": gib,

@@ -407,7 +407,7 @@ def _promises(quotes: Sequence[Quote], shown: JobView, now_at: float) -> dict[st
     ends += [shown.finished_at] if shown.finished_at is not None else []
     margin_s = max(5.0, 0.15 * (max(ends) - min(ends)))
     first_at, last_at = made[0][0], max(until_at, made[-1][0] + 1.0)
-    across = Axis(first_at - 0.04 * (last_at - first_at), last_at + 0.04 * (last_at - first_at))
+    across = Axis(first_at - 0.14 * (last_at - first_at), last_at + 0.04 * (last_at - first_at))
     up = Axis(min(ends) - margin_s, max(ends) + margin_s)
     points = [(across.x(at), _down(up, end_at), end_at) for at, end_at in made]
     whiskers = [
@@ -468,11 +468,11 @@ async def timeline(reads: PageReads, request: Request, session: Session) -> dict
         raise InputError(f"to: a window is from {LEAST_WINDOW_S:g} s to {MOST_WINDOW_S / 86_400:g} days long")
     axis, half_s = Axis(from_at, to_at), (to_at - from_at) / 2.0
     found = await reads.timeline(axis.from_at, axis.to_at)
-    nodes = sorted(
-        {node for each in found for node, _ in each.places} | {n.name for n in await reads.seen.nodes()}
-    )
+    # In the order of the page of machines, and then those that are there no more.
+    nodes = [node.name for node in await reads.seen.nodes()]
+    nodes += sorted({node for each in found for node, _ in each.places}.difference(nodes))
     closed = _closed(reads.backend.scheduler.ledger, axis)
-    first = next((at for at, name in enumerate(nodes) if name >= (given["node"] or "")), 0)
+    first = next((at for at, name in enumerate(nodes) if name == given["node"]), 0)
     shown = nodes[first : first + MOST_NODES]
     waiting: dict[str, list[Span]] = {}
     for each in found:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from betimes import plugins
 from betimes.errors import BetimesError, InputError
 from betimes.page import query
-from betimes.page.drawing import Axis, Row, Stretch, lanes
+from betimes.page.drawing import PIXELS, Axis, Row, Stretch, lanes
 from betimes.page.session import Session
 from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.policies.registry import POLICIES
@@ -154,7 +154,7 @@ def _rows(axis: Axis, found: WhatIfView, before: bool) -> list[Row]:
     for user, stretch in _stretches(found, before):
         users.setdefault(user, []).append(stretch)
     return [
-        Row(user, "user", *lanes(axis, found.made_at, some), len(some))
+        Row(user, "user", *lanes(axis, found.made_at, some, pixels=PIXELS // 2), len(some))
         for user, some in sorted(users.items())[:MOST_USERS]
     ]
 

@@ -54,9 +54,9 @@ const CLEAR = new Set([undefined, "", "User", "Status", "Why", "Choose", "From i
 
 function labelCells(within) {
   for (const table of within.querySelectorAll("table.cards")) {
-    const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.replace(/[▴▾]/, "").trim());
+    const heads = [...table.querySelectorAll("thead th")].map((head) => head.dataset.short ?? head.textContent.replace(/[▴▾]/, "").trim());
     for (const row of table.querySelectorAll("tbody tr")) {
-      [...row.cells].forEach((cell, at) => { if (cell.nodeName === "TD" && cell.className !== "picture" && !CLEAR.has(heads[at])) cell.dataset.label = heads[at]; });
+      [...row.cells].forEach((cell, at) => { if (cell.nodeName === "TD" && cell.className !== "picture" && !CLEAR.has(heads[at]) && !cell.querySelector(".on-card")) cell.dataset.label = heads[at]; });
     }
   }
 }
