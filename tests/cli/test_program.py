@@ -101,6 +101,23 @@ def test_every_verb_takes_help_all(betimes: Call) -> None:
     assert kept.out.startswith("Usage: betimes run")
 
 
+def test_help_all_lists_every_verb_with_what_it_does(betimes: Call) -> None:
+    said = betimes("--help-all").out
+    two = [f"{first} {second}" for first in ("nodes", "service", "trace") for second in verbs_of(first)]
+    for verb in (*command().commands, *two):
+        assert f"\n  {verb} " in said
+    assert "..." not in said.partition("Start:")[2]
+    for group in ("nodes", "service", "slurm", "trace"):
+        said = betimes(group, "--help-all").out
+        assert said == betimes(group, "--help").out
+        assert "..." not in said.partition("Verbs:")[2], "a verb's summary is cut off"
+
+
+def verbs_of(group: str) -> list[str]:
+    """The second words of a group's verbs."""
+    return list(getattr(command().commands[group], "commands"))  # noqa: B009 (not of all verbs)
+
+
 def test_everyday_words_are_verbs(betimes: Call) -> None:
     for word in ("ps", "ls", "queue"):
         assert betimes(word, "--help").out == betimes("jobs", "--help").out

@@ -7,12 +7,19 @@ from functools import cache
 from typing import Annotated, Any, cast
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command
 
 from betimes import __version__, plugins
 from betimes.cli import warm
-from betimes.cli.for_typer import CommandAfterDashes, VerbCommand, for_typer, group
+from betimes.cli.for_typer import (
+    CommandAfterDashes,
+    VerbCommand,
+    VerbGroup,
+    for_typer,
+    group,
+    line_of,
+    wants_all,
+)
 from betimes.cli.live import backup, demo, doctor, service, up
 from betimes.cli.simulate import advise, learn_waits, policies, size_fleet, trace, tune
 from betimes.cli.verbs import SIMULATE, VERBS, function_of
@@ -34,7 +41,7 @@ SECTIONS = {
 """The verbs as `betimes --help` lists them: those of daily use with what they do, and others by name."""
 
 
-class _InSections(TyperGroup):
+class _InSections(VerbGroup):
     """The verbs under headings, with those that other packages add."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -55,16 +62,32 @@ class _InSections(TyperGroup):
         others = {
             name: entry for name, entry in plugins.added(plugins.VERBS).items() if name not in self.commands
         }
-        width = max(map(len, [*self.commands, *others]))
+        everything = wants_all(ctx)
+        lines = self._lines()
+        width = max(map(len, [*(lines if everything else self.commands), *others]))
         for title, (daily, rarer) in SECTIONS.items():
+            shown = (
+                [name for name in lines if name.split(" ")[0] in (*daily, *rarer)] if everything else daily
+            )
             with formatter.section(title):
-                rows = [(name.ljust(width), self.commands[name].get_short_help_str(200)) for name in daily]
-                formatter.write_dl([*rows, *([("also".ljust(width), ", ".join(rarer))] if rarer else [])])
+                rows = [(name.ljust(width), lines[name]) for name in shown]
+                names = ", ".join(() if everything else rarer)
+                formatter.write_dl([*rows, *([("also".ljust(width), names)] if names else [])])
         if others:
             # Not imported for a list: that may take long, or fail.
             rows = [(name.ljust(width), plugins.about(entry)) for name, entry in others.items()]
             with formatter.section("Of other packages"):
                 formatter.write_dl(rows)
+
+    def _lines(self) -> dict[str, str]:
+        """What each verb does, in the order of the sections; a group's verbs follow it."""
+        lines: dict[str, str] = {}
+        for name in (name for daily, rarer in SECTIONS.values() for name in (*daily, *rarer)):
+            verb = self.commands[name]
+            lines[name] = line_of(verb)
+            for second, inner in getattr(verb, "commands", {}).items():
+                lines[f"{name} {second}"] = line_of(inner)
+        return lines
 
 
 def _added(name: str) -> Any:
@@ -90,7 +113,8 @@ app = typer.Typer(
     name="betimes",
     cls=_InSections,
     help="A batch scheduler that looks ahead: schedules for real traces, and promised completion times.",
-    epilog="Every verb takes --json, and exits with 2 and one line on standard error where its input is wrong.",
+    epilog="Every verb takes --json, and exits with 2 and one line on standard error where its input is wrong. "
+    "`betimes --help-all` lists all verbs.",
     rich_markup_mode=None,  # Rich would cost half of the start-up
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -132,7 +156,7 @@ def _slurm(context: typer.Context) -> None:
 
 _groups = {
     "service": group("service", "Have systemd run the service; its settings and backups.", service.status),
-    "slurm": typer.Typer(callback=_slurm, invoke_without_command=True),
+    "slurm": typer.Typer(cls=VerbGroup, callback=_slurm, invoke_without_command=True),
 }
 for _name, _verb in VERBS.items():
     _function = function_of(_verb)
@@ -164,6 +188,6 @@ for _name, _group in {**_groups, "trace": trace.verbs}.items():
 
 
 @cache
-def command() -> TyperGroup:
+def command() -> VerbGroup:
     """All of it as Typer runs it, which takes 0.05 s to make."""
-    return cast("TyperGroup", get_command(app))
+    return cast("VerbGroup", get_command(app))

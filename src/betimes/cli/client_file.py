@@ -137,7 +137,7 @@ def run_verb(words: list[str]) -> int:
     try:
         if name is not None:
             (quick(words) or _with_argparse(name, verbs[name], words[len(name.split()) :]))()
-        elif not words or words[0] in ("-h", "--help"):
+        elif not words or words[0] in ("-h", "--help", "--help-all"):
             print("Usage: betimes VERB [OPTIONS], and betimes VERB --help; Slurm's commands are verbs, too\n")
             print("\n".join(f"  {name:16}  {verb.help}" for name, verb in verbs.items() if verb.help))
         else:

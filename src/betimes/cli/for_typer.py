@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from betimes.cli.daily_options import DAILY
 from betimes.cli.verbs import AfterDashes, Argument, Option, Several, is_script
@@ -15,6 +15,7 @@ from betimes.errors import InputError
 
 _COMMAND = "betimes.command"
 _ALL, _HELP_ALL = "betimes.help-all", "--help-all"
+_MOST_CHARACTERS = 200  # of a verb's line in a list
 _CONTEXT = inspect.Parameter("typer_context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
 
@@ -23,10 +24,7 @@ class VerbCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Print the help where --help-all asks for it, as --help does."""
-        if _HELP_ALL in args:
-            ctx.meta[_ALL] = True
-            args = ["--help"]
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, _asking_for_help(ctx, args, _HELP_ALL in args))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, then options under their headings."""
@@ -41,12 +39,43 @@ class VerbCommand(TyperCommand):
                 is_argument = parameter.param_type_name == "argument"
                 heading = headings.get(parameter.opts[0])
                 (arguments if is_argument else options[heading] if heading else others).append(record)
-        if headings and _ALL not in ctx.meta:
+        if headings and not wants_all(ctx):
             others[:] = [(_HELP_ALL, f"Show all options: these, and {len(others)} more.")]
         for title, records in {"Arguments": arguments, **options}.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+
+class VerbGroup(TyperGroup):
+    """Verbs of two words, each with its line in the help of the first word."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Print the help where --help-all stands before a verb, as --help does."""
+        return super().parse_args(ctx, _asking_for_help(ctx, args, args[:1] == [_HELP_ALL]))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write all verbs, none of their lines cut off."""
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, line_of(verb)) for name, verb in self.commands.items()])
+
+
+def line_of(verb: Any) -> str:
+    """What a verb does, as a list of verbs says it."""
+    return verb.get_short_help_str(_MOST_CHARACTERS)
+
+
+def wants_all(ctx: Any) -> bool:
+    """Whether --help-all asks for the help."""
+    return _ALL in ctx.meta
+
+
+def _asking_for_help(ctx: Any, args: list[str], for_all: bool) -> list[str]:
+    """The words of a call, those of the help where --help-all asks for it."""
+    if not for_all:
+        return args
+    ctx.meta[_ALL] = True
+    return ["--help"]
 
 
 class CommandAfterDashes(VerbCommand):
@@ -142,7 +171,7 @@ def group(name: str, text: str | None, verb: Callable[..., None]) -> typer.Typer
             raise InputError(f"{name}: give {', '.join(most)} and {last} behind the verb: {second} ...")
 
     _declare(first, text, [_CONTEXT, *options.values()])
-    made = typer.Typer(help=text, no_args_is_help=False)
+    made = typer.Typer(cls=VerbGroup, help=text, no_args_is_help=False)
     made.callback(invoke_without_command=True)(first)
     return made
 

@@ -238,6 +238,7 @@ def test_several_jobs_are_changed_and_those_that_are_over_left_out(betimes: Call
     assert betimes("edit", "3", "--cpu", "64").err.startswith(
         "betimes: --cpu: The largest machine here has 8 cores"
     )
+    assert betimes("edit", "3", "--time-limit", "0").err.startswith("betimes: --time-limit: 0 is too small")
 
 
 @pytest.mark.usefixtures("tell")

@@ -71,6 +71,9 @@ def test_widths() -> None:
             parse_units(text)
     with pytest.raises(ValueError, match="at least 8 is more than at most 4; write 4-8"):
         parse_units("8-4")
+    for text in ("0", "0-2", "1-0"):
+        with pytest.raises(ValueError, match="needs at least 1 unit; write 1-4, or 1, or leave it out"):
+            parse_units(text)
 
 
 @given(st.text(max_size=30))

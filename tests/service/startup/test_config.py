@@ -13,7 +13,10 @@ import pytest
 from betimes.errors import InputError
 from betimes.service.access.pace import Pace
 from betimes.service.machines.budgets import Budgets
-from betimes.service.startup.config import ServiceConfig, read_settings
+from betimes.service.spec.groups import Group
+from betimes.service.spec.queues import Queue
+from betimes.service.spec.tables import Named, parse_tables
+from betimes.service.startup.config import SETTINGS, ServiceConfig, Setting, read_settings
 from betimes.units import Keep
 from tests.cli.conftest import program
 from tests.service.serving import PATIENCE_S
@@ -82,6 +85,7 @@ def test_lists_in_each_of_the_ways(tmp_path: Path) -> None:
         ("port = 1.5", "config.toml: port: give a whole number"),
         ("resize_gain = 'maybe'", "config.toml: resize_gain: give true or false"),
         ("ray_share = 2", "config.toml: ray_share: give a fraction above 0 and up to 1"),
+        ("[[queues]]\nname = 'a'\nmax_cpu = true", "queue a: field max_cpu: expected a number, found true"),
         (
             "keep_runs = 'ever'",
             "config.toml: keep_runs: 'ever' is neither an age, such as 30d, nor an amount",
@@ -104,6 +108,28 @@ def test_what_a_file_cannot_set(tmp_path: Path, text: str, message: str) -> None
     (tmp_path / "config.toml").write_text(text)
     with pytest.raises(InputError, match=message):
         config(tmp_path)
+
+
+def takes_true(setting: Setting) -> bool:
+    """Whether true is a value of a setting."""
+    try:
+        setting.parse(True)
+    except ValueError:
+        return False
+    return True
+
+
+def test_true_is_no_number_and_no_text() -> None:
+    assert [each.name for each in SETTINGS.values() if takes_true(each) and not each.is_switch] == []
+
+
+@pytest.mark.parametrize("table", [Queue, Group])
+def test_true_is_no_number_of_a_table(table: type[Named]) -> None:
+    switches = [name for name, field in table.model_fields.items() if field.annotation is bool]
+    for name, field in table.model_fields.items():
+        if name not in switches:
+            with pytest.raises(ValueError, match=r"field \w+: expected "):
+                parse_tables(table, [{"name": "a", "users": ["ann"], field.alias or name: True}])
 
 
 def test_a_variable_that_is_no_setting_is_not_passed_over(tmp_path: Path) -> None:

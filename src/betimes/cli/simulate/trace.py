@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from betimes.cli import options
-from betimes.cli.for_typer import VerbCommand, for_typer
+from betimes.cli.for_typer import VerbCommand, VerbGroup, for_typer
 from betimes.cli.verbs import Json
 from betimes.errors import InputError
 from betimes.printing import report
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from betimes.cluster import Cluster
     from betimes.workload import Workload
 
-verbs = typer.Typer(help="Look at a trace, convert it, or generate one.", no_args_is_help=False)
+verbs = typer.Typer(
+    cls=VerbGroup, help="Look at a trace, convert it, or generate one.", no_args_is_help=False
+)
 
 Destination = Annotated[
     str,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from betimes.service.spec.job_spec import MOST_UNITS, WHOLE, JobSpec
 from betimes.service.spec.tables import Named, parse_tables
@@ -18,8 +18,6 @@ _Usd = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 
 class Group(Named):
     """A group, as a table `[[groups]]` of the settings has it; null: no limit."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     users: list[UserName] = Field(min_length=1, max_length=10_000)
     weight: float = Field(default=1.0, ge=0.001, le=1e6, allow_inf_nan=False)

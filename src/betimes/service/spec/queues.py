@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from betimes.service.spec.job_spec import NodeLabels, Priority
 from betimes.service.spec.tables import Named, parse_tables
@@ -16,8 +16,6 @@ _Guest = Annotated[str, Field(pattern=f"^@?{USER_WORD}$")]
 
 class Queue(Named):
     """A queue, as a table `[[queues]]` of the settings has it; null: no limit, and nothing is filled in."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     default: bool = False  # of jobs that name none
     require: NodeLabels = Field(default_factory=dict)  # labels that its nodes have

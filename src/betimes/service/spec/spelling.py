@@ -33,6 +33,8 @@ def parse_units(text: str) -> tuple[int, int]:
     if found is None:
         raise ValueError(f"{text[:40]!r} is no number of units; write 4, or 1-8 for at least 1 and at most 8")
     least, most = int(found["least"]), int(found["most"] or found["least"])
+    if not least or not most:
+        raise ValueError(f"{text}: a job needs at least 1 unit; write 1-4, or 1, or leave it out for 1")
     if least > most:
         raise ValueError(f"{text}: at least {least} is more than at most {most}; write {most}-{least}")
     return least, most

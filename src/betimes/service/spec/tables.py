@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
 from betimes.service.spec.job_limits import JobLimits
 from betimes.service.spec.job_spec import MOST_SECONDS, QueueName
@@ -27,6 +27,7 @@ _Time = Annotated[float, BeforeValidator(_span), Field(gt=0, le=MOST_SECONDS, al
 class Named(JobLimits):
     """A table with a name and limits of jobs, whose times are written as in 30m."""
 
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, strict=True)
     name: QueueName
     default_time_s: _Time | None = Field(default=None, alias="default_time")
     max_time_s: _Time | None = Field(default=None, alias="max_time")

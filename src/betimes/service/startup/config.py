@@ -163,8 +163,8 @@ def _whole(least: int, most: int | None = None) -> Callable[[Any], int]:
 
 def _frac(value: Any, *, can_be_1: bool = True) -> float:
     try:
-        share = float(value)
-    except (TypeError, ValueError):
+        share = float(_written(value))
+    except ValueError:
         share = -1.0
     if not 0.0 < share < 1.0 and not (can_be_1 and share == 1.0):
         limits, example = ("up to 1", 0.5) if can_be_1 else ("below 1", 0.8)

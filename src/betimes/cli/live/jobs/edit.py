@@ -61,7 +61,9 @@ def edit(ids: Ids, changes: Changes, state: State = None, as_json: Json = False)
             changed = _changed(service, wanted, fields)
         except Refused as refused:
             field = refused.field or ""
-            raise wrong_option(field, str(refused).removeprefix(f"{field}: ")) from None
+            raise wrong_option(
+                field.removeprefix("changes."), str(refused).removeprefix(f"{field}: ")
+            ) from None
     left_out = len(wanted) - len(changed)
     if not changed:
         raise InputError(f"edit: none of these {len(wanted):,} jobs can be changed so: they run, or are over")
