@@ -88,7 +88,7 @@ NAMES = (
     "tokenise",
     "x",
 )
-BATCH = 1000
+BATCH = 5000
 FEW = 30  # jobs; with fewer there is no array and nothing held
 
 

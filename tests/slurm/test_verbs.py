@@ -169,6 +169,10 @@ def test_elements_of_arrays_are_shown_as_slurm_shows_them(betimes: Call) -> None
     story = betimes("job", "9_1").out
     assert story.startswith("Job 9_1, third[1]: ")
     assert "What would help" not in story
+    told = " ".join(story.split())  # however wide the terminal is
+    assert "job 9_1, partition batch; its command and output are Slurm's: scontrol show job 9_1" in told
+    assert "asks for 8 CPUs" in told
+    assert "command slurm" not in told
     said = betimes("what-if", "--cancel", "9_1")
     assert any(line.split()[:2] == ["9_1", "third[1]"] for line in said.out.splitlines())
     assert "second" not in said.out
@@ -216,7 +220,10 @@ def test_the_page_offers_nothing_that_is_refused(page: Page) -> None:
         assert ">What if<" in text
         assert "=yes" not in text.replace("batch=yes</a>", "")
     assert "<small>9_1</small>" in page("/queue?array=9")
-    assert "job 9_1</small>" in page(f"/job/{ARRAY + 1}")
+    assert "job 9_1</small>" in (shown := page(f"/job/{ARRAY + 1}"))
+    assert "job 9_1, partition batch; its command and output are Slurm&#39;s: scontrol show job 9_1" in shown
+    assert "<dt>CPUs</dt><dd>8</dd>" in shown
+    assert "<dt>Command</dt>" not in shown
     assert "<small>9_1</small>" in page("/what-if?cancel=9_1")
 
 

@@ -34,7 +34,7 @@ from betimes.service.runtime.page_reads import Row as QueueRow
 from betimes.service.runtime.queue_order import FOLDS, SORTS, Place
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.spec.sbatch import command_line
+from betimes.service.spec.sbatch import command_line, of_slurm
 from betimes.service.spec.spelling import job_number
 from betimes.service.store.databases.schema import LIVE, OVER
 from betimes.service.views.models import (
@@ -263,6 +263,7 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
         "job": shown,
         "story": story,
         "command": command_line(story.spec.command),
+        "of_slurm": of_slurm(story.spec.command, story.spec.labels, shown.status.is_over),
         "sentences": [(event.at, sentence_of(event)) for event in story.events if event.kind not in _SILENT],
         "picture": _promises(story.quotes, shown, now_at),
         "dots": _dots(ends, now_at, level, reads.earliest_at(shown.job_id))

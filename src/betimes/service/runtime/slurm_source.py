@@ -35,6 +35,7 @@ from betimes.service.scheduling.node import DRAINING, UP
 from betimes.service.scheduling.observed import Element
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.sbatch import OF_SLURM
 from betimes.service.spec.spelling import ELEMENTS, job_number
 from betimes.slurm.commands import Commands
 from betimes.slurm.doctor import SLOW_S, sight
@@ -421,14 +422,14 @@ def spec_of(job: SlurmJob, queue: Queue, names: Names) -> JobSpec:
     units = sum(queue.held.get(job.id, {}).values()) or job.cpus
     require = {name: "yes" for name in job.partitions if is_label(name, "yes")}
     return JobSpec(
-        command=["slurm"],
+        command=[OF_SLURM],  # what it runs is not seen
         name=names.of(job.name),
         min_units=units,
         max_units=units,
         estimate_s=queue.planned[job.id],
         time_limit_s=queue.planned[job.id],
         grace_s=0.0,
-        labels={"slurm": job.id, "partition": ",".join(job.partitions)},
+        labels={OF_SLURM: job.id, "partition": ",".join(job.partitions)},
         require=require if len(require) == len(job.partitions) == 1 else {},
     )
 

@@ -43,6 +43,8 @@ SWITCHES = frozenset(
 MAY_HAVE_VALUE = frozenset({"exclusive", "get-user-env", "nice", "no-kill", "propagate"})
 LABELS = ("partition", "account", "qos", "wckey", "comment", "reservation")
 """Kept as labels of the job, to find it by; a service with queues takes the partition for one of them."""
+OF_SLURM = "slurm"
+"""The command of a job that is seen in Slurm, and the label with its number there."""
 HARMLESS = frozenset(
     {"acctg-freq", "contiguous", "core-spec", "cores-per-socket", "cpu-bind", "cpu-freq", "delay-boot", "distribution",
      "extra-node-info", "get-user-env", "gpu-bind", "gpu-freq", "gres-flags", "hint", "ignore-pbs",
@@ -298,6 +300,16 @@ def command_line(command: Sequence[str]) -> str:
     if (typed := in_terminal(command)) is not None:
         return f"{shlex.join(typed)} (in a terminal)"
     return shlex.join(command)
+
+
+def of_slurm(command: Sequence[str], labels: Mapping[str, str], is_over: bool) -> str | None:
+    """Where a job that is seen in Slurm runs, and the command that tells the rest; null: it is not Slurm's."""
+    if list(command) != [OF_SLURM] or OF_SLURM not in labels:
+        return None
+    number, partition = labels[OF_SLURM], labels.get("partition")
+    where = f", partition {partition}" if partition else ""
+    told_by = f"sacct -j {number}" if is_over else f"scontrol show job {number}"
+    return f"job {number}{where}; its command and output are Slurm's: {told_by}"
 
 
 def from_environment(

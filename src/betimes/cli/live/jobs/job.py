@@ -216,10 +216,14 @@ def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]
 def _asked(story: JobStory) -> list[tuple[str, str]]:
     """The job's request, without defaults."""
     from betimes.cli.render.jobs import units
-    from betimes.service.spec.sbatch import command_line
+    from betimes.service.spec.sbatch import command_line, of_slurm
     from betimes.units import length
 
     spec = story.spec
+    if (seen := of_slurm(spec.command, spec.labels, story.job.finished_at is not None)) is not None:
+        # CPUs are the units of what Slurm runs.
+        width = f"{spec.min_units} CPU{'' if spec.min_units == 1 else 's'}"
+        return [("in Slurm", seen), ("asks for", width), ("limit", length(spec.time_limit_s))]
     everywhere = (spec.gpu, spec.cpu, spec.memory_gib)
     needed = [_amounts(*everywhere)]
     if spec.demand:
