@@ -25,7 +25,6 @@ OFFER = Offer(type="m8", cpu=8, memory_gib=32, usd_per_h=0.384)
         ("njw:spot=true", "the service rents the spot machines that the cluster file offers"),
         ("sww:b=-5m", "parameter b: -300 is not between 0 and"),
         ("ljw:t=-1", "parameter t: -1 is not between 0 and"),
-        ("fifo:rent_within=1h", "rent machines by hand"),
         ("pool:max-min:rent_price=1", "nothing is rented without rent_within"),
     ],
 )
@@ -37,6 +36,10 @@ def test_what_cannot_be_done_live(policy: str, why: str) -> None:
 def test_offers_that_renting_cannot_be_weighed_by() -> None:
     with pytest.raises(PolicyError, match="none are offered"):
         check_live("njw", [])
+    with pytest.raises(PolicyError, match="none are offered"):
+        check_live("fifo:rent_within=1h", [])
+    with pytest.raises(PolicyError, match="offer m8 has speeds, and a pool rents machines that are alike"):
+        check_live("fifo:rent_within=1h", [replace(OFFER, speeds=(("train", 2.0),))])
     with pytest.raises(PolicyError, match=r"offer m8 costs nothing \(usd_per_h\)"):
         check_live("njw", [replace(OFFER, usd_per_h=0.0)])
     with pytest.raises(

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from betimes.cluster import Offer
 from betimes.errors import PolicyError
 from betimes.policies.hooks import Parameter
 
@@ -54,3 +55,25 @@ def renting_rule(policy: str, values: Mapping[str, Any]) -> RentingRule | None:
             )
         return None
     return RentingRule(within_s, math.inf if price is None else price, math.inf if budget is None else budget)
+
+
+def check_offers(policy: str, offers: Sequence[Offer]) -> None:
+    """Raise PolicyError for an offer of machines that differ in more than size and price."""
+    for offer in offers:
+        odd = _not_for_pools(offer)
+        if odd is not None:
+            raise PolicyError(
+                f"policy {policy}: offer {offer.type} has {odd}, and a pool rents machines that are alike and come up; "
+                "leave it out, or choose a policy for nodes"
+            )
+
+
+def _not_for_pools(offer: Offer) -> str | None:
+    """What an offer has that a pool has no use for; null: nothing."""
+    odd = {
+        "spot": offer.spot is not None,
+        "boot_sigma": offer.boot_sigma > 0.0,
+        "boot_failure_frac": offer.boot_failure_frac > 0.0,
+        "speeds": bool(offer.speeds),
+    }
+    return next((name for name, is_given in odd.items() if is_given), None)

@@ -97,13 +97,17 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """From now on a job holds exactly so many units; 0: it is preempted at once."""
+    """From now on a job holds exactly so many units; 0: it is preempted at once.
+
+    moves: it has lost those that it held, with their machine, so that its run starts anew wherever it now has some.
+    """
 
     job: int
     before: int
     units: int
     places: tuple[Allocation, ...] = ()
     units_per_task: int = SPREAD  # at most; a pool gives units one by one
+    moves: bool = False
 
 
 @dataclass(frozen=True, slots=True)

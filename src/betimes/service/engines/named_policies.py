@@ -18,11 +18,16 @@ from betimes.policies.loading import installed_policy
 from betimes.policies.nodes import families
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.nodes.registry import NODES_POLICIES
-from betimes.policies.pool.renting import renting_rule
+from betimes.policies.pool.renting import check_offers, renting_rule
 from betimes.service.engines import nodes as nodes_engine
 from betimes.service.engines import pool
 from betimes.service.engines.planner_rounds import planners_for
 from betimes.twin.nodes import planner_rounds
+
+NOTHING_OFFERED = (
+    "it rents machines, and none are offered; describe some ([[offers]]) in a cluster file and start the service with "
+    "`betimes up --cluster FILE.toml`"
+)
 
 
 def kind_of(policy: str) -> tuple[Engine, str]:
@@ -35,15 +40,12 @@ def kind_of(policy: str) -> tuple[Engine, str]:
 
 
 def check_live(policy: str, offers: Sequence[Offer]) -> None:
-    """Raise PolicyError for a policy that rents machines without offers, or as only the twin does so far."""
+    """Raise PolicyError for a policy that cannot rent of these offers, or not live."""
     kind, text = kind_of(policy)
-    if kind == POOL and "rent_" in text:
-        own = parse_policy(text)
-        if renting_rule(policy, own.values) is not None:
-            raise PolicyError(
-                f"policy {policy}, parameter rent_within: only simulations rent for a pool so far; leave it out here, "
-                "and rent machines by hand (`betimes nodes add --kind rented TYPE`): the pool uses these"
-            )
+    if kind == POOL and _rents_for_pool(policy, text):
+        if not offers:
+            raise PolicyError(f"policy {policy}: {NOTHING_OFFERED}")
+        check_offers(policy, offers)
     found = _by_name(text) if kind == NODES else None
     if found is None:
         return
@@ -78,10 +80,7 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
             "owned one does; leave them out, or choose a policy that packs, such as eva"
         )
     if not offers:
-        raise PolicyError(
-            f"policy {policy}: it rents machines, and none are offered; describe some ([[offers]]) in a cluster file "
-            "and start the service with `betimes up --cluster FILE.toml`"
-        )
+        raise PolicyError(f"policy {policy}: {NOTHING_OFFERED}")
     planners_for(found.in_turn(values), offers, None)  # which raises where any of them cannot plan with these
 
 
@@ -112,11 +111,18 @@ class _Traits:
 @lru_cache(maxsize=64)
 def _traits(policy: str) -> _Traits:
     kind, text = kind_of(policy)
-    found = _by_name(text) if kind == NODES else None
+    if kind == POOL:
+        return _Traits(shares_rented=_rents_for_pool(policy, text))
+    found = _by_name(text)
     if found is None:
         return _Traits()
     values = {} if found.members is None else parse_nodes_policy(text).values
     return _Traits(found.rents_alone(values), found.shares_rented(values), found.plans(values))
+
+
+def _rents_for_pool(policy: str, text: str) -> bool:
+    """Whether a policy for a pool, of this plain specification, rents machines by its rule; raises PolicyError."""
+    return "rent_" in text and renting_rule(policy, parse_policy(text).values) is not None
 
 
 def _by_name(text: str) -> NodesPolicy | None:

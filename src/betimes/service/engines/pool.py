@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.cluster import Offer
 from betimes.cluster.resources import Amounts, unit_charge
 from betimes.core.closings import closings_of
 from betimes.core.instruction import DOUBLE
@@ -32,6 +33,7 @@ from betimes.foresight.shortcuts import play_in_order
 from betimes.kernels import Floats, FloatTable, as_array, entry
 from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.hooks import ASK, IN_ORDER, Prepared
+from betimes.policies.pool.renting import renting_rule
 from betimes.service.engines.accounts import expected_left, start_and_finish
 from betimes.service.engines.messages import (
     NOTHING_EXPECTED,
@@ -43,6 +45,7 @@ from betimes.service.engines.messages import (
     Foreseen,
     Grant,
     Inputs,
+    Instruction,
     JobInstruction,
     JobRequest,
     Opening,
@@ -52,10 +55,12 @@ from betimes.service.engines.messages import (
     Sharing,
     expected_table,
 )
+from betimes.service.engines.pool_machines import PoolMachines
 from betimes.service.engines.speedups import Speedups, speed
 from betimes.twin.account import Account, account_of, give_account
 from betimes.twin.pool import entries
 from betimes.twin.pool.driver import Driver
+from betimes.twin.pool.rented import RentedMachines, units_for_work
 from betimes.twin.pool.trace_loop import new_outcomes, new_trace
 from betimes.twin.pool.trials import SLACK, outrunning
 
@@ -80,7 +85,7 @@ _believed_left = entry(believed_left, State, int, float)
 _asked_for = entry(asked_for)
 _play_in_order = entry(play_in_order)
 STOPS = 32  # at which a play-out for one job may end
-ENTRIES = (*entries.ENTRIES, expected_left, _believed_left, _asked_for, _play_in_order)
+ENTRIES = (*entries.ENTRIES, expected_left, _believed_left, _asked_for, _play_in_order, units_for_work)
 """Entries to compile for a live pool, besides its policy."""
 
 
@@ -89,7 +94,8 @@ class LivePool:
 
     capacity: (nodes, 3) thousandths of GPUs, thousandths of cores, MiB. A job's units take its demand, and the policy's
     grants are cut to the room there is. sizes: recent run times of the cluster's jobs, seconds on one unit, for a
-    policy that derives its parameters from them. shared: users share, or have limits (`share`).
+    policy that derives its parameters from them. shared: users share, or have limits (`share`). offers, quota: of
+    machines that the policy rents by its rule, if it has one; unit_of: the resource that is a unit, 0: GPUs, 1: cores.
     """
 
     def __init__(
@@ -103,6 +109,9 @@ class LivePool:
         resize_gain: bool = False,
         sizes: Sequence[float] = (),
         shared: bool = False,
+        offers: Sequence[Offer] = (),
+        quota: int | None = None,
+        unit_of: int = 1,
     ) -> None:
         self.policy, self.restart_s = policy, restart_s
         self.sizes = np.array(sizes or [1.0])
@@ -115,6 +124,9 @@ class LivePool:
         self.playout = own.playout_whole  # what a play-out may rely on (`policies.hooks`)
         if shared:
             rules, self.playout = own.sharing(rules), ASK
+        rule = renting_rule(str(policy), policy.values) if offers else None
+        if rule is not None:
+            self.playout = ASK
         self.users: dict[str, int] = {}  # rows of users, where they share
         self.exempt: Mapping[str, int] = {}  # bits of closings that do not concern users' jobs
         state = new_state(
@@ -128,7 +140,8 @@ class LivePool:
             table=prepared.table,
             resize_interval_s=resize_interval_s,
             resize_gain=resize_gain,
-            capacity=capacity,
+            # Columns for nodes, which will be there, are made for one at least.
+            capacity=capacity if rule is None or len(capacity) else np.zeros((1, 3), dtype=np.int64),
             logs=True,
         )
         trace = new_trace(1, 1, FIRST_SLOTS).replaced(outcome=new_outcomes(0))  # for each arrival in turn
@@ -136,8 +149,11 @@ class LivePool:
             *(state, rules, trace, np.zeros(1, dtype=np.int64), str(policy)),
             self._name_of,
         )
+        self.machines: PoolMachines | None = None
+        if rule is not None:
+            rented = RentedMachines(rule, offers, quota, units, unit_of, self._prepared, str(policy), True)
+            self.machines = PoolMachines(self.driver, rented)
         self.held: dict[int, tuple[Allocation, ...]] = {}  # by job, as reported last
-        self.unused_nodes: list[int] = []  # numbers of removed nodes
         # By slot, as logged and not reported yet: the places of a job's units; all believed work after an outrun.
         self._granted: dict[int, list[Allocation]] = {}
         self._doubled: dict[int, float] = {}
@@ -159,10 +175,13 @@ class LivePool:
         self.driver.state = self.state.replaced(users=sharing.users)
 
     def next_timer_s(self) -> float:
-        """The next outrun belief or wake-up of the policy; a wake-up that decides nothing new does not count."""
+        """The next outrun belief, look at a rented machine or wake-up of the policy.
+
+        A wake-up that decides nothing new does not count.
+        """
         pool = as_array(self.state.pool)  # by field: attributes of a record take several times as long
         wakeup_s = math.inf if pool["period"][0] > 0.0 else pool["wakeup"][0]
-        return float(min(pool["next_outrun"][0], wakeup_s))
+        return float(min(pool["next_outrun"][0], wakeup_s, self._machines_s()))
 
     def catch_up(self, now_s: float) -> list[Decisions]:
         """Let the timers before `now_s` go off."""
@@ -174,6 +193,8 @@ class LivePool:
     def happen(self, now_s: float, what: Inputs) -> list[Decisions]:
         """As the twin has it: finishes, outruns and wake-ups, then submissions, each followed by a decision."""
         rounds = self.catch_up(now_s)
+        if self.machines is not None:
+            self.machines.begin(now_s)
         idle: list[int] = []
         for job, width in what.widths:
             entries.set_width(self.state, self.slot_of[job], width)
@@ -279,7 +300,8 @@ class LivePool:
 
     def open_node(self, number: int, is_up: bool) -> None:
         """A node takes new units from now on, or none; `happen` lets the policy look."""
-        self.state.nodes[number].up = int(is_up)
+        if self.machines is None or not self.machines.open_node(number, is_up):
+            self.state.nodes[number].up = int(is_up)
 
     def set_closings(self, closings: Closings, exempt: Exempt, now_s: float) -> None:
         """Nodes close at these times, and at no others; `happen` lets the policy look."""
@@ -299,36 +321,26 @@ class LivePool:
 
     def add_node(self, capacity: Amounts) -> int:
         """Add a node that is up; returns its number. `set_units` and `happen` follow."""
-        self.make_room(1)
-        number = self.unused_nodes.pop()
-        node = self.state.nodes[number]
-        node.gpu, node.cpu, node.memory = node.free_gpu, node.free_cpu, node.free_memory = capacity
-        node.up = 1
+        number = self.driver.take_node()
+        self.driver.equip(number, capacity)
         return number
-
-    def make_room(self, nodes: int) -> None:
-        """Let the columns hold so many more nodes, which are added next."""
-        first, lacking = len(self.state.nodes), nodes - len(self.unused_nodes)
-        if lacking > 0:
-            self.driver.state = with_nodes(self.state, np.zeros((lacking, 3), dtype=np.int64), 0)
-            self.unused_nodes[:0] = range(first + lacking - 1, first - 1, -1)
 
     def remove_node(self, number: int) -> bool:
         """Remove a node; False: a job has units on it. `set_units` and `happen` follow."""
         if any(place.node == number for held in self.held.values() for place in held):
             return False
-        entries.settle_instant(self.state)  # nothing goes back to its earlier place
-        node = self.state.nodes[number]
-        node.gpu = node.cpu = node.memory = node.free_gpu = node.free_cpu = node.free_memory = node.up = 0
-        self.unused_nodes.append(number)
+        self.driver.clear_node(number)
+        self.driver.unused_nodes.append(number)
         return True
 
     def set_units(self, units: int) -> bool:
-        """The pool has so many units from now on; `happen` lets the policy look.
+        """The pool has so many units from now on beside the machines that it rents; `happen` lets the policy look.
 
         False: the policy makes other classes of such a pool, and another engine has to be made.
         """
-        return self.driver.resize(units, self._prepared)
+        return (
+            self.driver.resize(units, self._prepared) if self.machines is None else self.machines.own(units)
+        )
 
     @property
     def places_units(self) -> bool:
@@ -389,11 +401,20 @@ class LivePool:
         more: JobRequest | None = None,
         openings: Sequence[Opening] = (),
         expected: Expected = NOTHING_EXPECTED,
+        *,
+        may_rent: bool = True,
     ) -> Play:
-        """A copy of the beliefs, to be played forward; with one more job, submitted now, if one is given."""
+        """A copy of the beliefs, to be played forward; with one more job, submitted now, if one is given.
+
+        may_rent: machines; else those that are rented by now are all that there are.
+        """
         self._forget_curves()
         driver, jobs, last = self.driver.copy(len(self.state.free) + 1), dict(self.job_of), -1
         driver.name_of = jobs.get
+        rented = driver.machines if isinstance(driver.machines, RentedMachines) else None
+        if rented is not None:
+            rented.expect(now_s)
+            rented.quota = rented.quota if may_rent else 0
         waits = as_array(driver.state.jobs)["units"] == 0.0
         as_array(driver.state.progress)["started_s"][waits] = np.nan  # preempted jobs are to start again
         if more is not None:
@@ -401,6 +422,8 @@ class LivePool:
             arrival = driver.trace.arrivals[0]
             arrival.work = arrival.believed  # beliefs are true in a play-out
             last = self._take_in(driver, jobs, more.job)
+            if rented is not None:
+                rented.order(driver)
             driver.state.pool[0].pending = 1
         if expected:
             entries.expect_ends(driver.state, expected_table(expected, jobs, len(driver.state.free)))
@@ -429,8 +452,12 @@ class LivePool:
             driver.advance(one.at_s)
             driver.state.pool[0].now = one.at_s
             driver.state.nodes[one.node].up = 1
+            units, rented = one.units, driver.machines
+            if isinstance(rented, RentedMachines):
+                rented.owned = units
+                units = rented.units
             # Where it makes other classes another engine is made then, with classes that are unknown now.
-            if not driver.resize(one.units, self._prepared):
+            if not driver.resize(units, self._prepared):
                 return
             driver.state.pool[0].pending = 1
 
@@ -464,6 +491,8 @@ class LivePool:
         self._forget_curves()
         self._fill(self.driver, request, now_s)
         self.slot_of[request.job] = slot = self._take_in(self.driver, self.job_of, request.job)
+        if isinstance(self.driver.machines, RentedMachines):
+            self.driver.machines.order(self.driver)
         self._ask()
         if request.work_s is not None:
             entries.believe(self.state, slot, request.work_s * SLACK)
@@ -514,11 +543,15 @@ class LivePool:
     def _until(self, until_s: float) -> list[Decisions]:
         """Let timers and finishes up to an instant happen; the policy decides as they do."""
         rounds, pool = self._learn(until_s), as_array(self.state.pool)
-        events = int(pool["events"][0])
+        events, changes = int(pool["events"][0]), self._machines_s() <= until_s
         self._run(until_s)
-        if pool["events"][0] > events:
+        if pool["events"][0] > events or changes:
             rounds.append(self._round())
         return rounds
+
+    def _machines_s(self) -> float:
+        """When a rented machine is looked at next, or machines are ordered; infinity: never."""
+        return math.inf if self.driver.machines is None else self.driver.machines.next_s
 
     def _learn(self, until_s: float) -> list[Decisions]:
         """Set the known work left of jobs that outrun their beliefs."""
@@ -557,7 +590,11 @@ class LivePool:
 
     def _round(self) -> Decisions:
         """The decisions since the last call, as of now: jobs that give up units come first."""
-        outruns, grants = list[JobInstruction](), list[Grant]()
+        outruns, grants, of_machines = list[JobInstruction](), list[Grant](), list[Instruction]()
+        lost = list[int]()
+        if self.machines is not None:
+            lost, of_machines = self.machines.take()
+            self._granted |= {slot: self._placed(slot) for slot in lost}
         decided = self._doubled.keys() | self._granted.keys()
         for slot in sorted(decided, key=lambda slot: self.state.jobs[slot].seq):
             job = self.job_of.get(slot)
@@ -568,11 +605,21 @@ class LivePool:
             before = self.held.get(job, ())
             places = tuple(self._granted.get(slot, before))
             if places != before:
-                grants.append(Grant(job, _units(before), _units(places), places))
+                moves = slot in lost and len(before) > 0
+                grants.append(Grant(job, _units(before), _units(places), places, moves=moves))
                 self.held[job] = places
         self._granted, self._doubled = {}, {}
-        grants.sort(key=lambda grant: grant.units > grant.before)
-        return Decisions(float(self.state.pool[0].now), (*outruns, *grants))
+        grants.sort(key=lambda grant: grant.units > grant.before and not grant.moves)
+        return Decisions(float(self.state.pool[0].now), (*outruns, *grants, *of_machines))
+
+    def _placed(self, slot: int) -> list[Allocation]:
+        """The places of a job's units now."""
+        found, at = list[Allocation](), int(self.state.footprints[slot].placed)
+        while at >= 0:
+            place = self.state.placements[at]
+            found.append(Allocation(int(place.node), int(place.tasks)))
+            at = int(place.follows)
+        return found
 
     def _name_of(self, slot: int) -> int | None:
         return self.job_of.get(slot)

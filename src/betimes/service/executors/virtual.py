@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from betimes.service.executors.protocol import Launch, Listener, Place
 from betimes.service.scheduling.events import Ended, Report, RunId, Signalled, Started
+from betimes.service.scheduling.job import NODE_GOES, SPECULATED
 from betimes.twin.pool.virtual_jobs import VirtualJob
 
 WORK = "VIRTUAL_WORK_S"
@@ -31,6 +32,7 @@ class _Stay:
     leaves_at: float = math.inf
     limit_at: float = math.inf
     discards: bool = False  # its work is lost when it leaves
+    moves: bool = False  # its job starts anew
     speed: float = 1.0  # of its nodes
 
 
@@ -75,17 +77,22 @@ class VirtualWorld:
             return
         job = self.jobs[run.job]
         stay.leaves_at = now_at + (0.0 if self.at_once else grace_s)
-        if self.at_once:
+        if self.at_once and stay.moves:
+            job.leave(self._s(now_at))
+        elif self.at_once:
             job.hold(0, self._s(now_at))
         else:
             job.idle(self._s(now_at))
         heapq.heappush(self.due, (stay.leaves_at, run.job, run.number))
 
-    def discard(self, run: RunId) -> None:
-        """A run's work will be lost when it leaves: its job starts anew."""
+    def note_stop(self, run: RunId, why: str) -> None:
+        """Why a run is about to be stopped, as in `scheduling.run_ends.STOPS`.
+
+        After speculation its work is lost; where its node goes it starts anew, also with as many units at this instant.
+        """
         stay = self.stays.get(run.job)
         if stay is not None and stay.run == run:
-            stay.discards = True
+            stay.discards, stay.moves = why == SPECULATED, why == NODE_GOES
 
     def resize(self, run: RunId, units: int, now_at: float) -> bool:
         """A run works on so many units from now on."""

@@ -11,7 +11,7 @@ from betimes.foresight.advice import Advice, LeftOut, Period, candidates
 from betimes.foresight.advice.advising import WARM_UP
 from betimes.foresight.advice.candidates import Candidates
 from betimes.foresight.engines import POOL
-from betimes.service.engines.named_policies import check_live, kind_of
+from betimes.service.engines.named_policies import kind_of
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.node import UP
@@ -120,7 +120,6 @@ class LiveAdviser:
         for policy in fitting.policies:
             try:
                 scheduler.policy.checked(policy)
-                check_live(policy, scheduler.settings.offers)
             except (Conflict, PolicyError) as error:
                 left_out.append(LeftOut(policies=(policy,), why=str(error)))
             else:

@@ -32,7 +32,7 @@ from betimes.service.scheduling.effects import (
     SuspendRun,
 )
 from betimes.service.scheduling.events import RunId
-from betimes.service.scheduling.job import SPECULATED, Job
+from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.scheduler import Scheduler
 
 RETRY_S = 1.0  # between two tries of an effect
@@ -125,8 +125,8 @@ class EffectRunner:
         if isinstance(effect, StartRun):
             await executor.start(self._launches.of(job, scheduler.ledger.nodes, scheduler.pace(job)))
         elif isinstance(effect, StopRun):
-            if effect.why == SPECULATED and isinstance(executor, VirtualExecutor):
-                executor.world.discard(effect.run)
+            if isinstance(executor, VirtualExecutor):
+                executor.world.note_stop(effect.run, effect.why)
             await self._stop(executor, effect.run, effect.grace_s)
         elif isinstance(effect, LimitRun):
             await self._limit(executor, effect.run, effect.time_limit_s)

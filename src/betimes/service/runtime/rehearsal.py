@@ -35,7 +35,7 @@ from betimes.service.scheduling.effects import (
     StopRun,
 )
 from betimes.service.scheduling.events import RunId
-from betimes.service.scheduling.job import SPECULATED, Job
+from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import BOOTING, NODE, Node, charged_usd
 from betimes.service.scheduling.policy_engine import LATE_S
@@ -285,8 +285,7 @@ class Rehearsal:
             if job is not None and job.run is not None:
                 self._start(job, now_at)
         elif isinstance(effect, StopRun):
-            if effect.why == SPECULATED:
-                world.discard(effect.run)
+            world.note_stop(effect.run, effect.why)
             world.stop(effect.run, effect.grace_s, now_at)
         elif isinstance(effect, RentMachines | OrderMachine | GiveBack):
             self._rent(effect)

@@ -133,8 +133,8 @@ class DecisionApplier:
         run = job.run
         if run is None or not run.launched or run.stopping is not None:
             return
-        if move.units == 0:
-            self._runs.preempt(job, by)
+        if move.units == 0 or move.moves:
+            self._runs.preempt(job, by, moves=move.moves)
 
 
 def _record(expected: ExpectedSaving, now_at: float) -> dict[str, Any]:

@@ -34,6 +34,8 @@ from betimes.service.engines.messages import (
 from betimes.service.engines.named_policies import check_live, kind_of, shared_offers
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import Contention, LivePool
+from betimes.service.engines.pool_machines import PoolMachines
+from betimes.service.engines.rented_machines import RentedMachines
 from betimes.service.engines.speedups import speed
 from betimes.service.machines.budgets import Budgets, FleetLimits
 from betimes.service.scheduling.job import SPECULATED, Job, held_by
@@ -186,7 +188,7 @@ class Built:
                 return None
             del self.nodes[number]
         if isinstance(engine, LivePool):
-            engine.make_room(len(kept.keys() - had.keys()))
+            engine.driver.make_room(len(kept.keys() - had.keys()))
         for name, node in kept.items():
             if name in had:
                 number = had[name][0]
@@ -260,6 +262,9 @@ def build(
             resize_gain=settings.resize_gain,
             sizes=known or SIZES_WITHOUT_JOBS,
             shared=sharing is not None,
+            offers=offered,
+            quota=settings.quota,
+            unit_of=pool_resource(nodes.values()),
         )
     else:
         engine = LiveNodes(
@@ -278,8 +283,9 @@ def build(
             plans_aside=settings.plans_aside,
             shared=sharing is not None,
         )
+    if rented and (machines_of := renting(engine)) is not None:
         for name, node in rented.items():
-            numbers[name] = resume_machine(engine, node, settings.offers, now_s, epoch_at)
+            numbers[name] = resume_machine(machines_of, node, settings.offers, now_s, epoch_at)
     victims: dict[int, list[Job]] = {}
     for job in live:
         if job.makes_room_for is not None and job.run is not None:
@@ -328,18 +334,28 @@ def kept_nodes(nodes: dict[str, Node], offered: Sequence[Offer]) -> dict[str, No
     return {name: node for name, node in shared(nodes).items() if not (offered and node.by_policy)}
 
 
+def renting(engine: LivePool | LiveNodes | Standby) -> RentedMachines | PoolMachines | None:
+    """The machines that an engine rents for several jobs; null: it rents none so."""
+    return None if isinstance(engine, Standby) else engine.machines
+
+
 def resume_machine(
-    engine: LiveNodes, node: Node, offers: Sequence[Offer], now_s: float, epoch_at: float
+    machines: RentedMachines | PoolMachines,
+    node: Node,
+    offers: Sequence[Offer],
+    now_s: float,
+    epoch_at: float,
 ) -> int:
     """The number, in a new engine, of a machine rented before by the policy. Raises ClusterError."""
     machine = node.machine
     at = _offer_of(machine.type, offers, f"node {machine.name} is")
     up_s = None if node.up_at is None else node.up_at - epoch_at
-    return engine.machines.resume(at, now_s, (node.rented_at or epoch_at) - epoch_at, up_s)
+    return machines.resume(at, now_s, (node.rented_at or epoch_at) - epoch_at, up_s)
 
 
 def _generation(engine: LivePool | LiveNodes | Standby, number: int) -> int:
-    return engine.machines.generation(number) if isinstance(engine, LiveNodes) else 0
+    machines = renting(engine)
+    return 0 if machines is None else machines.generation(number)
 
 
 def _offer_of(type: str, offers: Sequence[Offer], what: str) -> int:  # noqa: A002
@@ -398,13 +414,17 @@ def _still_owed(
 def pool_units(nodes: dict[str, Node], jobs: Iterable[Job]) -> int:
     """The units of the pool on nodes that take work: GPUs where any node has some, else cores.
 
-    Units that jobs still hold on nodes that take no new work count, too.
+    Units that jobs still hold on nodes that take no new work count, too; other nodes than these do not.
     """
     nodes = shared(nodes)
     at = pool_resource(nodes.values())
     ups = sum(node.capacity[at] for node in nodes.values() if node.status == UP) // 1000
     return ups + sum(
-        units for job in jobs if job.units for name, units in job.places if nodes[name].status != UP
+        units
+        for job in jobs
+        if job.units
+        for name, units in job.places
+        if name in nodes and nodes[name].status != UP
     )
 
 

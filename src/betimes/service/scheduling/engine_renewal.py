@@ -8,7 +8,7 @@ from betimes.cluster.labels import as_texts
 from betimes.errors import Conflict
 from betimes.foresight.engines import NODES, Engine
 from betimes.policies.nodes.heterogeneous_wfq import where_alike
-from betimes.service.engines.named_policies import heeds_labels, kind_of
+from betimes.service.engines.named_policies import check_live, heeds_labels, kind_of
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.policy_engine import PolicyEngine
@@ -47,6 +47,7 @@ class EngineRenewal:
         """A policy's text for the present nodes, and its engine. Raises PolicyError, Conflict if jobs keep it out."""
         text = where_alike(text, {node.family for node in self._state.ledger.nodes.values()})
         kind, _ = kind_of(text)
+        check_live(text, self._engine.settings.offers)
         ledger = self._state.ledger
         whole = next((job.job_id for job in ledger.jobs.values() if job.trials is not None), None)
         if kind == NODES and whole is not None:

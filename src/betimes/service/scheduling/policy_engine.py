@@ -34,6 +34,8 @@ from betimes.service.engines.named_policies import rents_for_jobs, shared_offers
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.planner_rounds import LiveRounds
 from betimes.service.engines.pool import LivePool
+from betimes.service.engines.pool_machines import PoolMachines
+from betimes.service.engines.rented_machines import RentedMachines
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.engines.speedups import speed
 from betimes.service.scheduling.engine_factory import (
@@ -41,7 +43,9 @@ from betimes.service.scheduling.engine_factory import (
     Settings,
     Standby,
     build,
+    kept_nodes,
     pool_units,
+    renting,
     request_of,
     resume_machine,
 )
@@ -460,35 +464,40 @@ class PolicyEngine:
         """Whether the engine has a machine of this name, rented and given back by the policy."""
         return self._number(name) is not None
 
+    @property
+    def _machines(self) -> RentedMachines | PoolMachines | None:
+        """The machines that the engine rents for several jobs; null: it rents none so."""
+        return None if self._built is None else renting(self._built.engine)
+
     def name_machine(self, move: RentMachine, name: str) -> bool:
         """Set the cloud's name of an ordered machine; false: the engine no longer expects it."""
-        engine, built = self.engine, self._built
-        if not isinstance(engine, LiveNodes) or built is None or move.machine in built.machines:
+        machines, built = self._machines, self._built
+        if machines is None or built is None or move.machine in built.machines:
             return False
-        if not engine.machines.is_there(move.machine, move.generation):
+        if not machines.is_there(move.machine, move.generation):
             return False
         built.machines[move.machine] = name, move.generation
         return True
 
     def take_machine(self, node: Node) -> None:
         """Give the engine a machine that it did not order itself."""
-        engine, built, state = self.engine, self._built, self._state
-        if isinstance(engine, LiveNodes) and built is not None and built.offered:
-            number = resume_machine(engine, node, self.settings.offers, state.now_s, state.ledger.epoch_at)
-            built.machines[number] = node.machine.name, engine.machines.generation(number)
+        machines, built, state = self._machines, self._built, self._state
+        if machines is not None and built is not None and built.offered:
+            number = resume_machine(machines, node, self.settings.offers, state.now_s, state.ledger.epoch_at)
+            built.machines[number] = node.machine.name, machines.generation(number)
 
     def unanswered(self) -> list[RentMachine]:
         """The orders of machines that the cloud has neither given out nor refused."""
-        engine, built = self.engine, self._built
-        if not isinstance(engine, LiveNodes) or built is None:
+        machines, built = self._machines, self._built
+        if machines is None or built is None:
             return []
-        return [move for move in engine.machines.booting() if move.machine not in built.machines]
+        return [move for move in machines.booting() if move.machine not in built.machines]
 
     def refuse_machine(self, move: RentMachine) -> None:
         """An ordered machine is not available."""
-        engine, built = self.engine, self._built
-        if isinstance(engine, LiveNodes) and built is not None and move.machine not in built.machines:
-            engine.machines.report_refused(move.machine, move.generation, self._state.now_s)
+        machines, built = self._machines, self._built
+        if machines is not None and built is not None and move.machine not in built.machines:
+            machines.report_refused(move.machine, move.generation, self._state.now_s)
 
     def machine_name(self, move: ReleaseMachine) -> str | None:
         """The name of a machine to give back; null: the cloud has not given it out yet."""
@@ -517,7 +526,7 @@ class PolicyEngine:
 
     def _number(self, name: str) -> int | None:
         built = self._built
-        if built is None or not isinstance(built.engine, LiveNodes):
+        if built is None or self._machines is None:
             return None
         return next((number for number, (its, _) in built.machines.items() if its == name), None)
 
@@ -647,7 +656,7 @@ class PolicyEngine:
         expected = self.expected()
         if more is not None and grid is not None:
             expected[more.job] = grid
-        if isinstance(self.engine, LiveNodes) and not may_rent:
+        if self._machines is not None and not may_rent:
             return self.engine.foresee(now_s, more, self._openings(now_s), expected, may_rent=False)
         return self.engine.foresee(now_s, more, self._openings(now_s), expected)
 
@@ -668,7 +677,8 @@ class PolicyEngine:
         boots = self.boots(now_s + ledger.epoch_at)
         if built is None or not boots:
             return []
-        nodes, held = dict(ledger.nodes), [ledger.jobs[number] for number in self._state.job_index.holding]
+        nodes = kept_nodes(ledger.nodes, built.offered)
+        held = [ledger.jobs[number] for number in self._state.job_index.holding]
         number_of = {name: number for number, (name, _) in built.nodes.items()}
         found: list[Opening] = []
         for name, up_at in sorted(boots.items(), key=lambda each: each[1]):

@@ -116,10 +116,14 @@ def requeued() -> dict[str, Any]:
     return reason("requeued", "requeued by a user")
 
 
-def preempted(by: Sequence[int], policy: str, grace_s: float, by_at: float) -> dict[str, Any]:
-    """Preempted for other jobs."""
+def preempted(
+    by: Sequence[int], policy: str, grace_s: float, by_at: float, *, moves: bool = False
+) -> dict[str, Any]:
+    """Preempted for other jobs; moves: as its machine is given back."""
     for_whom = f"for {named(by)} " if by else ""
     text = f"makes room {for_whom}under {policy}, within {grace_s:g} s"
+    if moves:
+        text = f"leaves a machine that {policy} gives back, within {grace_s:g} s"
     return reason("preempted", text, jobs=[*by], policy=policy, grace_s=grace_s, by_at=by_at)
 
 

@@ -124,24 +124,32 @@ class Runs(Part):
             self._engine.retract_belief(job.job_id)
             self._engine.believe(job.job_id, left_s)
 
-    def preempt(self, job: Job, by: Sequence[int] = ()) -> None:
-        """Stop a run for other jobs, within the job's grace period."""
+    def preempt(self, job: Job, by: Sequence[int] = (), *, moves: bool = False) -> None:
+        """Stop a run for other jobs, within the job's grace period; moves: as its machine is given back."""
         grace_s = job.spec.grace_s
-        self.preempt_until(job, grace_s, self._state.now_at + grace_s, by, {})
+        self.preempt_until(job, grace_s, self._state.now_at + grace_s, by, {}, moves=moves)
 
     def preempt_until(
-        self, job: Job, grace_s: float, by_at: float, by: Sequence[int], more: dict[str, Any]
+        self,
+        job: Job,
+        grace_s: float,
+        by_at: float,
+        by: Sequence[int],
+        more: dict[str, Any],
+        *,
+        moves: bool = False,
     ) -> None:
-        """Stop a run for other jobs, and log that in their stories, too."""
+        """Stop a run for other jobs, and log that in their stories, too; moves: as its machine is given back."""
         run = job.run
         if run is None:
             return
         if not run.launched:  # it is to start and to leave at one instant
             self.launch_granted()
         cost = self._cost_of_stopping(job, grace_s, by)
-        reason = reasons.preempted(by, self._state.ledger.policy, grace_s, by_at)
+        reason = reasons.preempted(by, self._state.ledger.policy, grace_s, by_at, moves=moves)
         self.log_stopping(job, "preempted", "policy", by_at, reason, **cost, **more)
-        self._state.effects.append(StopRun(RunId(job.job_id, run.number), grace_s, "preempted"))
+        why = NODE_GOES if moves else "preempted"
+        self._state.effects.append(StopRun(RunId(job.job_id, run.number), grace_s, why))
         for taker in by:
             self._state.log("preempts", "policy", taker, victim=job.job_id, run=run.number)
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.cluster.resources import Amounts
 from betimes.core.pool.columns import GROWTH, PoolRules, State, clear, is_room_for, room_to_play, with_nodes
 from betimes.core.status import DONE, FORESEEN, NEED_SLOTS, PAUSED, REFUSED, STUCK
 from betimes.errors import BetimesError
@@ -53,7 +54,7 @@ class Driver:
 
     row: (1,) the next row of the trace to submit. policy: its name. name_of: the job in a slot, for messages. answers:
     to the statuses that are asked here; columns grow in any case. is_copy: the state is played forward. machines: that
-    come and go; null: none do.
+    come and go; null: none do. unused_nodes: numbers of nodes that are gone.
     """
 
     state: State
@@ -65,6 +66,7 @@ class Driver:
     answers: Answers = field(default_factory=dict[int, Callable[["Driver"], object]])
     is_copy: bool = False
     machines: Machines | None = None
+    unused_nodes: list[int] = field(default_factory=list[int])
     spare: State | None = None  # of a copy that is done with, for the next one
 
     def advance(self, until_s: float) -> NDArray[Any]:
@@ -74,14 +76,20 @@ class Driver:
         (`core.pool.grant_log`), to be read before the next; none without room for a log. Raises PolicyViolation for a
         decision that is refused.
         """
-        machines = self.machines
+        machines, read = self.machines, list[NDArray[Any]]()
         while machines is not None and (at_s := machines.next_s) <= until_s and at_s < math.inf:
             if self._advance(at_s) == PAUSED:
                 until_s = at_s
                 break
+            read.append(self._read_log().copy())
             self.state.pool[0].now = at_s
             machines.change(self)
         self._advance(until_s)
+        lines = self._read_log()
+        return np.concatenate([*read, lines]) if read else lines
+
+    def _read_log(self) -> NDArray[Any]:
+        """The lines of the log, which is empty then; to be read before more happens."""
         pool = self.state.pool[0]
         lines = as_array(self.state.log)[: pool.logged]
         pool.logged = 0
@@ -110,6 +118,32 @@ class Driver:
         entries.change_units(self.state, float(units))
         self.heed(entries.rank_anew(self.state, self.rules, self.trace))
         return True
+
+    def make_room(self, nodes: int) -> None:
+        """Let the columns hold so many more nodes, which are added next."""
+        first, lacking = len(self.state.nodes), nodes - len(self.unused_nodes)
+        if lacking > 0:
+            self.state = with_nodes(self.state, np.zeros((lacking, 3), dtype=np.int64), 0)
+            self.unused_nodes[:0] = range(first + lacking - 1, first - 1, -1)
+
+    def take_node(self) -> int:
+        """The number of a node without capacity, to be used for another one."""
+        self.make_room(1)
+        number = self.unused_nodes.pop()
+        self.state.nodes[number].up = 0
+        return number
+
+    def equip(self, number: int, capacity: Amounts) -> None:
+        """A node is up with this capacity: thousandths of a GPU and of a core, MiB."""
+        node = self.state.nodes[number]
+        node.gpu, node.cpu, node.memory = node.free_gpu, node.free_cpu, node.free_memory = capacity
+        node.up = 1
+
+    def clear_node(self, number: int) -> None:
+        """A node on which no job holds units is gone."""
+        entries.settle_instant(self.state)  # nothing goes back to its earlier place
+        node = self.state.nodes[number]
+        node.gpu = node.cpu = node.memory = node.free_gpu = node.free_cpu = node.free_memory = node.up = 0
 
     def step(self, stop: int) -> int:
         """Submit the jobs up to row `stop`, as far as the loop goes; returns its status."""
@@ -161,7 +195,10 @@ class Driver:
         trace = _with_room(self.trace, len(state.free)).replaced(outcome=new_outcomes(rows))
         machines = None if self.machines is None else self.machines.copy()
         return Driver(
-            *(state, self.rules, trace, self.row, self.policy, self.name_of), is_copy=True, machines=machines
+            *(state, self.rules, trace, self.row, self.policy, self.name_of),
+            is_copy=True,
+            machines=machines,
+            unused_nodes=list(self.unused_nodes),
         )
 
 

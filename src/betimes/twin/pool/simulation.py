@@ -21,7 +21,7 @@ from betimes.outcome import JobColumns, JobState, ResourceUse, Result, SegmentCo
 from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.hooks import Prepared
 from betimes.policies.loading import mark_proven
-from betimes.policies.pool.renting import renting_rule
+from betimes.policies.pool.renting import check_offers, renting_rule
 from betimes.twin.cluster_state import ClusterState
 from betimes.twin.driving import drive
 from betimes.twin.history import user_rows
@@ -197,7 +197,15 @@ class Simulation:
                 raise InputError(f"--{name}: not where a pool rents machines ({self.policy}); leave it out")
         if options.cluster is None:
             raise InputError(f"policy {self.policy}: it rents machines; give --cluster FILE with [[offers]]")
-        return RentedMachines(rule, options.cluster, prepare, str(self.policy))
+        cluster, name = options.cluster, str(self.policy)
+        if not cluster.offers:
+            raise ClusterError(
+                f"policy {name}: it rents machines, and {cluster.name} offers none; describe some ([[offers]]) in the "
+                "cluster file, or leave rent_within out"
+            )
+        check_offers(name, cluster.offers)
+        by = 0 if cluster.total[0] > 0 else 1
+        return RentedMachines(rule, cluster.offers, cluster.quota, cluster.units, by, prepare, name)
 
     @property
     def state(self) -> State:

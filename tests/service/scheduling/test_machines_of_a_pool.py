@@ -1,0 +1,174 @@
+"""Machines that a live pool rents by its policy's rule: restarts, refusals, failures, limits, other policies.
+
+The service has one core; a job of 2,000 s of work on up to five cores wants a machine of four, which is up after 60 s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from betimes.cluster.offer import Offer
+from betimes.errors import PolicyError
+from betimes.service.machines.budgets import parse_budgets
+from betimes.service.machines.fake_cloud import FakeCloud, Outage, Slow
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.job_states import Status
+from tests.service.machines.kinds import kind
+from tests.service.reliability.cluster import spec
+from tests.service.runtime.test_fleet_limits import play_with, reason
+from tests.service.runtime.test_rentals import House, clouds, play
+
+FOUR = replace(kind("big", 4, 16, usd_per_h=2.0, capacity=3, boot_s=60.0, notice_s=20.0), bill_step_s=600.0)
+POLICY = "fifo:rent_within=200"
+
+
+async def submit(house: House, work_s: float = 2000.0) -> int:
+    """A job that can use all that there will be."""
+    believed = spec(work_s, max_units=5)
+    (taken,) = await house.backend.submit([believed], "ann")
+    await house.at(house.clock.now_s() - 1000.0)
+    return taken.job_id
+
+
+async def set_policy(house: House, policy: str) -> None:
+    await house.backend.set_policy(policy, "ann")
+
+
+def gone(house: House) -> dict[str | None, tuple[float, Any]]:
+    """When the machines went, and what each has cost, cents."""
+    events = house.store.events(kinds=["node-gone"])
+    found = {event.node: (event.at_s - 1000.0, round(event.data["cost_usd"] * 100, 1)) for event in events}
+    assert len(found) == len(events), "each goes once"
+    return found
+
+
+@pytest.mark.parametrize("again_s", [0.0, 30.0, 100.0])
+def test_a_machine_is_kept_through_a_restart_and_paid_for_once(tmp_path: Path, again_s: float) -> None:
+    async def first(house: House) -> None:
+        await submit(house)
+        await house.at(again_s)
+
+    async def again(house: House) -> None:
+        await house.at(max(again_s, 61.0))
+        assert await house.statuses() == {"own-0": "up", "big-0": "up"}
+        await house.at(501.0)
+        assert (await house.job(1))[0] == Status.FINISHED
+        await house.at(700.0)
+        assert await house.statuses() == {"own-0": "up"}
+
+    house = House(tmp_path, POLICY, clouds(offered=FOUR))
+    play_with(house, first, again)
+    assert gone(house) == {"big-0": (660.0, 33.3)}
+    assert len(house.told("ordered")) == 1
+
+
+def test_an_order_that_was_not_answered_is_made_again_after_a_restart(tmp_path: Path) -> None:
+    async def first(house: House) -> None:
+        await submit(house)
+        await house.at(10.0)
+        assert await house.statuses() == {"own-0": "up"}
+
+    async def again(house: House) -> None:
+        await house.at(100.0)
+        assert await house.statuses() == {"own-0": "up", "big-0": "up"}
+        await house.at(1000.0)
+        assert (await house.job(1))[0] == Status.FINISHED
+
+    house = House(tmp_path, POLICY, clouds(Slow(1000.0, 1011.0, 20.0), offered=FOUR))
+    play_with(house, first, again)
+    assert [at for _, _, at in house.told("ordered")] == [0.0, 10.0]
+    assert list(gone(house)) == ["big-0"]
+
+
+class Duds(FakeCloud):
+    """A cloud of which no machine comes up, though none of its offers says so."""
+
+    def offers(self) -> list[Offer]:
+        return [replace(offer, boot_failure_frac=0.0) for offer in super().offers()]
+
+
+def test_machines_that_never_come_up_cost_nothing_and_the_job_goes_on_with_what_is_owned(
+    tmp_path: Path,
+) -> None:
+    async def test(house: House) -> None:
+        job = await submit(house)
+        await house.at(61.0)
+        assert await house.statuses() == {"own-0": "up"}
+        await house.at(1999.0)
+        assert await house.job(job) == (Status.RUNNING, 1)
+        await house.at(2001.0)
+        assert await house.job(job) == (Status.FINISHED, 1)
+
+    house = play(tmp_path, POLICY, test, clouds(offered=replace(FOUR, boot_failure_frac=1.0), cloud=Duds))
+    assert [at for _, _, at in house.told("ordered")] == [120.0 * number for number in range(15)]
+    assert gone(house) == {f"big-{number}": (120.0 * number + 60.0, 0.0) for number in range(15)}
+
+
+def test_a_refusal_is_logged_once_and_the_cloud_asked_again(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        await submit(house)
+        await house.at(119.0)
+        assert list(await house.statuses()) == ["own-0"]
+        await house.at(200.0)
+        assert (await house.statuses())["big-0"] == "up"
+
+    house = play(tmp_path, POLICY, test, clouds(Outage(1000.0, 1110.0), offered=FOUR))
+    assert [at for _, _, at in house.told("ordered")] == [0.0, 60.0, 120.0]
+    assert len(house.told("not-rented")) == 1
+
+
+def test_a_spent_budget_takes_the_machine_away_and_the_job_goes_on_with_what_is_owned(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        job = await submit(house, 6000.0)
+        await house.at(100.0)
+        assert (await house.statuses())["big-0"] == "up"
+        waits = await submit(house)
+        await house.at(1000.0)
+        assert await house.statuses() == {"own-0": "up"}
+        assert (await house.job(job))[0] == Status.RUNNING
+        assert (await house.job(waits))[0] == Status.QUEUED
+        assert "the budget of $0.2 a day is spent" in await reason(house, waits)
+        spent_usd = house.controller.scheduler.limits.spent_usd("day", house.clock.now_s())
+        assert 0.1 < spent_usd <= 0.2
+
+    house = House(tmp_path, POLICY, clouds(offered=kind("big", 4, 16, usd_per_h=2.0, boot_s=60.0)))
+    house.settings = Settings(budgets=parse_budgets(["0.2usd/day"]))
+    play_with(house, test)
+
+
+@pytest.mark.parametrize("away_s", [30.0, 100.0])
+def test_the_policy_is_changed_away_and_back(tmp_path: Path, away_s: float) -> None:
+    """A machine that boots goes at once; one with work goes when that is done, beside one that is ordered anew."""
+
+    async def test(house: House) -> None:
+        job = await submit(house)
+        await house.at(away_s)
+        await set_policy(house, "fifo")
+        await house.at(away_s + 10.0)
+        there = await house.statuses()
+        assert there == ({"own-0": "up"} if away_s < 60.0 else {"own-0": "up", "big-0": "draining"})
+        await set_policy(house, POLICY)
+        await house.at(away_s + 80.0)
+        assert (await house.statuses())["big-1"] == "up"
+        await house.at(2000.0)
+        assert await house.job(job) == (Status.FINISHED, 1)
+        assert await house.statuses() == {"own-0": "up"}
+
+    house = play(tmp_path, POLICY, test, clouds(offered=FOUR))
+    assert set(gone(house)) == {"big-0", "big-1"}
+
+
+def test_a_policy_that_cannot_be_put_in_force_changes_nothing(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        (job,) = await house.submit(300.0, cpu=1.0)
+        with pytest.raises(PolicyError, match="offer big has boot_sigma, and a pool rents machines that are"):
+            await set_policy(house, POLICY)
+        await house.at(400.0)
+        assert await house.job(job) == (Status.FINISHED, 1)
+
+    house = play(tmp_path, "nodes:fifo", test, clouds(offered=replace(FOUR, boot_sigma=0.5)))
+    assert house.controller.scheduler.ledger.policy == "nodes:fifo"
