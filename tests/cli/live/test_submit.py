@@ -315,7 +315,7 @@ BAD = [
     (["--memory", "lots", "--", "x"], ["--memory", "lots", "4GiB"]),
     (["--memory", "9999999TiB", "--", "x"], ["--memory", "too large", "1,000,000"]),
     (["--units", "8-4", "--", "x"], ["--units", "8-4", "4-8"]),
-    (["--units", "0", "--", "x"], ["--units", "0", "1 or more"]),
+    (["--units", "0", "--", "x"], ["--units", "0", "needs at least 1 unit"]),
     (["--units", "few", "--", "x"], ["--units", "few", "1-8"]),
     (["--units-per-task", "few", "--", "x"], ["--units-per-task", "'few'", "pack, spread"]),
     (["--units-per-task", "0", "--", "x"], ["--units-per-task", "0", "from 1"]),

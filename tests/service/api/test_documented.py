@@ -70,3 +70,14 @@ def test_a_batch_script_finds_what_slurm_sets_and_its_files_have_its_numbers(tmp
         "ARRAY_TASK_ID": "2",
         "RESTART_COUNT": "1",
     }
+
+
+def test_launchers_of_mpi_read_a_machine_once(tmp_path: Path) -> None:
+    env = {"SLURM_SUBMIT_DIR": "/u/ada", "SLURM_NNODES": "3", "SLURM_NTASKS": "7"}
+    spec = JobSpec(command=["sh"], cpu=3, min_units=3, max_units=3, env=env)
+    job = Job(9, spec, "ada", 0.0, 1.0, "default")
+    job.run = Run(1, 3, [("a", 2), ("b", 1)], 0.0)
+    found = Launches(tmp_path, "log", lambda *_: "sealed", {}).of(job, {}).env
+    assert [found[f"SLURM_{name}"] for name in ("JOB_NODELIST", "JOB_NUM_NODES")] == ["a,a,b", "3"]
+    for_mpi = [found[f"SLURM_{name}"] for name in ("NODELIST", "TASKS_PER_NODE", "JOB_CPUS_PER_NODE")]
+    assert for_mpi == ["a,b", "5,2", "6,3"]

@@ -149,6 +149,11 @@ def test_a_script_of_slurm_finds_the_addresses_of_its_nodes(at: Path) -> None:
     launch = a_launch(at, "true", places=(Place("a", 1), Place("b", 1)), env={"SLURM_JOB_NODELIST": "a,b"})
     found = members(launch, lambda node: f"{node}.example")
     assert [each.env["SLURM_JOB_NODELIST"] for each in found.values()] == ["a.example,b.example"] * 2
+    env = {"SLURM_JOB_NODELIST": "a,a,b", "SLURM_NNODES": "3"}
+    [first, _] = members(
+        a_launch(at, "true", places=(Place("a", 2), Place("b", 1)), env=env), lambda node: f"{node}.e"
+    ).values()
+    assert [first.env[f"SLURM_{name}"] for name in ("JOB_NODELIST", "NODELIST")] == ["a.e,a.e,b.e", "a.e,b.e"]
 
 
 def test_a_script_of_slurm_finds_its_process_node_and_end(at: Path) -> None:

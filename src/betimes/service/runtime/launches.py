@@ -7,6 +7,7 @@ import math
 import os
 import socket
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 
 from betimes.service.access.unix_users import Account, Owners
@@ -15,6 +16,7 @@ from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.job import Job, Run
 from betimes.service.scheduling.node import Node
 from betimes.service.spec.environments import wrapped
+from betimes.service.spec.sbatch import evenly, tasks_per_node
 from betimes.service.spec.spelling import file_name
 from betimes.service.uploads.kept import archive_path
 
@@ -160,7 +162,8 @@ def _slurm_variables(job: Job, run: Run, nodes: Mapping[str, Node]) -> dict[str,
     """The variables of batch scripts of Slurm about the run; `sbatch` of `spec` has set those that are known before it.
 
     Nodes are named so that other programs can reach them: this machine by its host name. Where a script asks for
-    several nodes each unit is one, and a machine is named once for each that it has.
+    several nodes each unit is one, and a machine is named once for each that it has; but once in what launchers of MPI
+    read, who refuse or pass over what stands twice.
     """
     here, number = socket.gethostname(), str(job.job_id)
     is_here = {name for name, node in nodes.items() if node.machine.kind == "local"}
@@ -183,6 +186,17 @@ def _slurm_variables(job: Job, run: Run, nodes: Mapping[str, Node]) -> dict[str,
         "CPUS_ON_NODE": cores,
         **dict.fromkeys(("PROCID", "LOCALID", "NODEID", "GTIDS"), "0"),
     }
+    if spans:
+        held: dict[str, int] = {}
+        for node, units in run.places:
+            held[node] = held.get(node, 0) + units
+        asked = job.spec.env.get("SLURM_NTASKS", count)
+        tasks = iter(evenly(int(asked) if asked.isdecimal() else len(each), len(each)))
+        known |= {
+            "NODELIST": ",".join(here if node in is_here else node for node in held),
+            "TASKS_PER_NODE": tasks_per_node(sum(islice(tasks, units)) for units in held.values()),
+            "JOB_CPUS_PER_NODE": tasks_per_node(int(cores) * units for units in held.values()),
+        }
     if job.array_id is not None:
         known |= {"ARRAY_JOB_ID": str(job.array_id), "ARRAY_TASK_ID": str(job.array_index)}
     if run.number > 1:

@@ -290,8 +290,8 @@ def members(launch: Launch, address_of: Callable[[str], str]) -> dict[str, Launc
     spans = launch.env.get("SLURM_NNODES") == str(sum(units.values()))  # each unit is a node of the script
     if "SLURM_JOB_NODELIST" in launch.env:  # scripts take the first for the address at which processes meet
         each = [address for address, held in zip(addresses, units.values(), strict=True) for _ in range(held)]
-        names = ",".join(each if spans else addresses)
-        shared |= dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), names)
+        shared["SLURM_JOB_NODELIST"] = ",".join(each if spans else addresses)
+        shared["SLURM_NODELIST"] = ",".join(addresses)
     unit = launch.gpu, launch.cpu, launch.memory_gib
     needed = {node: launch.unit_on.get(node, unit) for node in units}
     return {
