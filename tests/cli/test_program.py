@@ -266,6 +266,24 @@ def test_an_interruption_inside_a_finaliser_is_not_lost(raised: str, code: int) 
     assert done.stderr in ("betimes: interrupted\n", "")
 
 
+@pytest.mark.parametrize(("raised", "code"), [("KeyboardInterrupt", 130), ("SystemExit(143)", 143)])
+def test_an_interruption_that_python_turns_into_another_error_is_one(raised: str, code: int) -> None:
+    """Up to Python 3.11, what is raised while a class is named its members, as of an enumeration, is a RuntimeError."""
+    program = (
+        "import sys, betimes.cli.main as m\n"
+        "class Named:\n"
+        f"    def __set_name__(self, *_): raise {raised}\n"
+        "def run(*_, **__):\n"
+        "    class Owner:\n"
+        "        member = Named()\n"
+        "m.verbs.quick = lambda _: run\n"
+        "sys.exit(m.main([]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr == ("betimes: interrupted\n" if code == 130 else "")
+
+
 @pytest.mark.slow
 def test_a_worker_that_dies_is_reported(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(

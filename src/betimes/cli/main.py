@@ -40,7 +40,8 @@ def main(arguments: Sequence[str] | None = None, run: Callable[[list[str]], int]
     signal.signal(signal.SIGTERM, _end)
     sys.unraisablehook = _again_if_lost
     try:
-        code = (run or _run)(verbs.with_verb(sys.argv[1:] if arguments is None else arguments))
+        words = verbs.with_verb(sys.argv[1:] if arguments is None else arguments)
+        code = _with_interruptions(run or _run, words)
         sys.stdout.flush()
     except BrokenPipeError:
         return _without_reader()
@@ -69,6 +70,24 @@ def main(arguments: Sequence[str] | None = None, run: Callable[[list[str]], int]
         report("betimes", "interrupted")
         _end_at_once_if_busy(code)
     return code
+
+
+def _with_interruptions(run: Callable[[list[str]], int], words: list[str]) -> int:
+    """Run a verb; an interruption that others have turned into an error of theirs is raised in its place.
+
+    Python does so up to 3.11 while the members of a class, as of an enumeration, are told their names.
+    """
+    try:
+        return run(words)
+    except BetimesError:
+        raise
+    except Exception as error:
+        cause = error.__cause__ or error.__context__
+        while cause is not None:
+            if isinstance(cause, (KeyboardInterrupt, SystemExit)):
+                raise cause from None
+            cause = cause.__cause__ or cause.__context__
+        raise
 
 
 def _run(words: list[str]) -> int:
