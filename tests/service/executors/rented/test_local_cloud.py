@@ -145,12 +145,16 @@ start = int(kept.read_text() or 0) if kept.exists() else 0
 for step in progress(range(start, 100_000), 100_000, start=start):
     on = mine.read_text() if mine.exists() else job
     others = [file for file in here.glob("on-*") if file != mine and file.read_text() == on]
-    time.sleep(0.3 if others else 0.1)
+    time.sleep(1.0 if others else 0.1)
     draft = kept.with_suffix(".new")
     draft.write_text(f"{step + 1}")
     draft.replace(kept)  # whole, whenever it is stopped
 """
-"""A job whose steps take three times as long while another one is on its machine, as the test notes it in files."""
+"""A job whose steps take ten times as long while another one is on its machine, as the test notes it in files.
+
+A busy machine adds something to each step; up to 0.8 s, those beside another one still take more than twice as long as
+those alone, so that the two together do less than one on a machine of its own.
+"""
 
 
 @pytest.mark.slow
@@ -195,7 +199,7 @@ def test_jobs_that_fight_are_found_out_by_their_progress_and_kept_apart(
                 await client.wait(one.job_id, PATIENCE_S)
             await client.give_back(now=True)
             steps = [int((at / f"steps-{one.job_id}").read_text()) for one in told]
-            assert min(steps) > 10, "it went on where it was"
+            assert min(steps) > 5, "it went on where it was"
             return seen
 
     assert asyncio.run(main()) == ["apart", "together", "apart"]
