@@ -26,6 +26,8 @@ from tests.service.reliability.cluster import spec
 from tests.service.runtime.test_rentals import House, clouds
 
 DAY_S = 86400.0
+MIDNIGHT_S = 7200.0
+"""After the first start of a test that begins in the evening: fewer ticks until the budget of a day is new."""
 
 
 def play(
@@ -34,9 +36,10 @@ def play(
     settings: Settings,
     test: Callable[[House], Awaitable[None]],
     *more: Callable[[House], Awaitable[None]],
+    begins_at: float = 1000.0,
 ) -> House:
     """A test, and others after new starts of the service."""
-    house = House(folder, policy, clouds())
+    house = House(folder, policy, clouds(), begins_at)
     house.settings = settings
     play_with(house, test, *more)
     return house
@@ -116,17 +119,17 @@ def test_a_budget_is_kept_and_begins_anew_with_the_day(tmp_path: Path, policy: s
         assert "the budget of $0.2 a day is spent" in await reason(house, job)
         with pytest.raises(Conflict, match=r"nothing is rented: the budget of \$0.2 a day is spent"):
             await house.rent()
-        await house.at(DAY_S - 1100.0)
+        await house.at(MIDNIGHT_S - 100.0)
         assert await house.statuses() == {"own-0": "up"}
 
     async def next_day(house: House) -> None:
         spent_usd = house.controller.scheduler.limits.spent_usd("day", house.clock.now_s())
         assert spent_usd > 0.15, "known after a restart"
-        await house.at(DAY_S - 1000.0 + 200.0)
+        await house.at(MIDNIGHT_S + 200.0)
         assert len(await house.statuses()) == 2
 
     settings = Settings(budgets=parse_budgets(["0.2usd/day"]))
-    house = play(tmp_path, policy, settings, test, next_day)
+    house = play(tmp_path, policy, settings, test, next_day, begins_at=DAY_S - MIDNIGHT_S)
     assert {kind for kind, *_ in house.told("limit-reached")} == {"limit-reached"}
 
 
@@ -154,12 +157,13 @@ def test_a_users_budget_for_a_day_is_kept_on_machines_that_jobs_share(tmp_path: 
         await house.at(4000.0)
         assert list(await house.statuses()) == ["own-0"], "what ann may not use is given back"
         assert await reason(house, 1) != ""
-        await house.at(DAY_S - 900.0)
+        await house.at(MIDNIGHT_S + 100.0)
         assert (await house.job(1))[0] == Status.RUNNING
 
     lab = parse_groups([{"name": "lab", "users": ["cid", "ann"], "usd_per_day": 0.2}])
     settings = Settings(budgets=parse_budgets(["ann=0.2usd/day"]))
-    house = play(tmp_path, "odb", settings if whose == "ann" else Settings(groups=lab), test, again)
+    settings = settings if whose == "ann" else Settings(groups=lab)
+    house = play(tmp_path, "odb", settings, test, again, begins_at=DAY_S - MIDNIGHT_S)
     reached = house.store.events(kinds=["limit-reached"])
     assert {(event.node, event.data["user"]) for event in reached} == {(None, "ann")}
 

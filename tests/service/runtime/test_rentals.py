@@ -53,9 +53,9 @@ def clouds(*steps: Step, offered: Offer = BIG, cloud: type[FakeCloud] = FakeClou
 class House:
     """A service on one small node of its own, with a cloud, at a virtual time."""
 
-    def __init__(self, folder: Path, policy: str, open_cloud: OpenCloud) -> None:
-        self.policy, self.open_cloud, self.folder = policy, open_cloud, folder
-        self.store, self.clock = Store.in_memory(folder), VirtualClock(1000.0, 0.0)
+    def __init__(self, folder: Path, policy: str, open_cloud: OpenCloud, begins_at: float = 1000.0) -> None:
+        self.policy, self.open_cloud, self.folder, self.begins_at = policy, open_cloud, folder, begins_at
+        self.store, self.clock = Store.in_memory(folder), VirtualClock(begins_at, 0.0)
         self.settings = Settings()
 
     @asynccontextmanager
@@ -76,14 +76,14 @@ class House:
 
     async def at(self, second: float) -> None:
         """It is so many seconds after the first start, and all that happens by then has happened."""
-        await self.service.advance_to(1000.0 + second)
+        await self.service.advance_to(self.begins_at + second)
 
     async def rent(self, count: int = 1, kind: str = "big") -> list[NodeView]:
         return await self.backend.add_nodes(NodeSpec(kind="fake-cloud", type=kind, count=count), "ann")
 
     async def submit(self, *seconds: float, cpu: float = 2.0) -> list[int]:
         taken = await self.backend.submit([spec(each, cpu=cpu) for each in seconds], "ann")
-        await self.at(self.clock.now_s() - 1000.0)
+        await self.at(self.clock.now_s() - self.begins_at)
         return [one.job_id for one in taken]
 
     async def statuses(self) -> dict[str, str]:
@@ -95,7 +95,7 @@ class House:
 
     def told(self, *kinds: str) -> list[tuple[str, str | None, float]]:
         events = self.store.events(kinds=kinds)
-        return [(event.kind, event.node, event.at_s - 1000.0) for event in events]
+        return [(event.kind, event.node, event.at_s - self.begins_at) for event in events]
 
 
 @pytest.fixture(params=POLICIES)

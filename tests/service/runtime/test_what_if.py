@@ -61,8 +61,13 @@ def comes_true(service: InMemoryService, answer: WhatIfView) -> None:
 @pytest.mark.parametrize(
     ("policy", "change"),
     [
-        *((policy, change) for policy in POOL + NODES for change in ("both", "policy")),
-        *((policy, change) for policy in ("las", "fitgpp") for change in ("cancel", "submit")),
+        *((policy, "both") for policy in POOL + NODES),
+        *((policy, change) for policy in ("las", "fitgpp") for change in ("cancel", "submit", "policy")),
+        *(
+            pytest.param(policy, "policy", marks=pytest.mark.slow)
+            for policy in POOL + NODES
+            if policy not in ("las", "fitgpp")
+        ),
     ],
 )
 def test_a_change_brings_what_was_answered(policy: str, change: str) -> None:
@@ -235,7 +240,7 @@ RENTING = ("eva:t=1", "no-packing", "consolidation", "ljw", "sww")
 
 
 @pytest.mark.parametrize("policy", RENTING)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_under_a_policy_that_rents_the_answer_comes_true_whatever_boots_and_goes(
     policy: str, seed: int
 ) -> None:

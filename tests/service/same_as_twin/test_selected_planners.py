@@ -16,6 +16,7 @@ from betimes.twin.users import FairUsers
 from tests.service.same_as_twin.test_planners import CLUSTER, SHARES, STOP_S, jobs_of
 from tests.service.same_as_twin.test_rents import workload_of
 from tests.service.same_as_twin.test_ticks import leases_of
+from tests.service.same_as_twin.test_traces import quick
 from tests.service.served_traces import Served, of_three, serve_trace
 
 MEMBERS = ("no-packing", "eva/t=1", "stratus", "synergy/t=1")
@@ -46,7 +47,8 @@ def told(of: Served, kind: str) -> list[Any]:
     return list(of.store.events(kinds=[kind]))
 
 
-@pytest.mark.parametrize("objective", ["cost:0.1", "jct:avg", "utility"])
+# That of the cost is among all selections below.
+@pytest.mark.parametrize("objective", quick(["cost:0.1", "jct:avg", "utility"], "jct:avg", "utility"))
 def test_the_first_selection_is_the_twins_and_the_chosen_planner_plans(
     objective: str, tmp_path: Path
 ) -> None:
@@ -72,7 +74,7 @@ def test_the_first_selection_is_the_twins_and_the_chosen_planner_plans(
     ("objective", "shares"),
     [
         ("cost:0.1", None),
-        ("utility", None),
+        pytest.param("utility", None, marks=pytest.mark.slow),
         ("cost:0.1", SHARES),
         ("pred_err:avg,rules=paper", None),  # of the jobs that wait or run alone, as live
     ],
