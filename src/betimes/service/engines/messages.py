@@ -216,7 +216,7 @@ class Restored:
     owed: tuple[tuple[int, int, int], ...] = ()  # by victims, at each of these; empty: it is a reservation
     start_s: float = math.inf  # of the reservation
     alone: Alone | None = None  # its rented machines
-    keeps_wait: bool = True  # it waits as long as it would have before
+    keeps_wait: bool = True  # the policy is the same: it waits as long as it would have
 
 
 JobInstruction = Grant | Preempt | Migrate | Bind | Reserve | Outrun | Rent | StopSpeculating

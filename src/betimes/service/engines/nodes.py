@@ -25,6 +25,7 @@ from betimes.core.nodes.growth import new_nodes_state
 from betimes.core.nodes.machines.dedicated import machines_for, offer_for
 from betimes.core.nodes.machines.rented import FAILED, TAKEN_AWAY
 from betimes.core.nodes.machines.reported import add_owned, put_off, remove_owned
+from betimes.core.nodes.passes.preemption import nominate_again
 from betimes.core.nodes.passes.schedule import change_rules
 from betimes.core.nodes.rules import CONSERVATIVE, SKIP, NodesRules
 from betimes.core.pool.columns import UNLIMITED
@@ -77,6 +78,7 @@ MOST_INSTANTS = 200_000  # of a play-out under a policy that rents machines
 _believed_left = entry(believed_left, NodesState, int, float)
 _offer_for = entry(offer_for, NodesState, int, bool)
 _adopt = entry(change_rules, NodesState, NodesRules)
+_nominate_again = entry(nominate_again, NodesState, NodesRules, int, int)
 _machines_for = entry(machines_for, NodesState, int, int)
 _add_owned = entry(add_owned, NodesState, int, int, int, int, int, int)
 _remove_owned = entry(remove_owned, NodesState, int)
@@ -89,6 +91,7 @@ ENTRIES = (
     _offer_for,
     _machines_for,
     _adopt,
+    _nominate_again,
     _add_owned,
     _remove_owned,
     _put_off,
@@ -565,12 +568,25 @@ class LiveNodes:
         self.state.cluster[0].logged = 0  # nothing of this was decided now
 
     def settle(self, carried: Sequence[Restored]) -> None:
-        """Once all are restored: match victims with bound jobs. A job that is owed nothing begins."""
-        evictions = self.state.evictions
+        """Once all are restored: match victims with bound jobs. A job that is owed nothing begins.
+
+        Another policy before may have taken nominations back; the room that jobs are leaving is their preemptors'.
+        """
+        evictions, needs = self.state.evictions, self.state.needs
+        leaving: dict[int, list[int]] = {}
         for one in carried:
             preemptor = self.slot_of.get(one.makes_room_for) if one.makes_room_for is not None else None
-            if preemptor is not None and evictions[preemptor].awaited > 0:
-                evictions[self.slot_of[one.request.job]].preemptor = preemptor
+            if preemptor is None:
+                continue
+            victim = self.slot_of[one.request.job]
+            if evictions[preemptor].awaited > 0:
+                evictions[victim].preemptor = preemptor
+            elif not one.keeps_wait and needs[preemptor].holder < 0 and needs[preemptor].bound < 0:
+                leaving.setdefault(preemptor, []).append(victim)
+        if self.rules.preempts:
+            for preemptor, victims in leaving.items():
+                self.state.chosen[: len(victims)] = victims
+                _nominate_again(self.state, self.rules, preemptor, len(victims))
         for one in carried:
             slot = self.slot_of[one.request.job]
             if self.state.needs[slot].bound >= 0 and evictions[slot].awaited == 0:

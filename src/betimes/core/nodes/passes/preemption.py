@@ -19,6 +19,7 @@ from betimes.core.nodes.passes.find_nodes import (
     see_for,
     show,
 )
+from betimes.core.nodes.queue import remove
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import give_all, nominate, tell_to_leave
 from betimes.core.placements import takes
@@ -65,6 +66,28 @@ def make_room(state: NodesState, slot: int, victims: int, count: int) -> int:
         tell_to_leave(state, state.chosen[k], slot)
     nominate(state, slot, count)
     state.cluster[0].draws += 1
+    return PLANNED
+
+
+@kernel
+def nominate_again(state: NodesState, rules: NodesRules, slot: int, victims: int) -> int:
+    """Bind a waiting job to the room that state.chosen[:victims] are leaving for it already.
+
+    PLANNED, or as `find_room` has it if that room is too little. NO_PLAN if the job fits without: it is to start.
+    """
+    see_for(state, state.nodes, slot)
+    if has_room(state, state.nodes, state.needs[slot]):
+        return NO_PLAN
+    _reset_sketch(state)
+    for k in range(victims):
+        give_all(state, state.sketch, state.chosen[k])
+    count = find_room(state, rules, state.sketch, slot, -1)
+    if count <= 0:
+        return count
+    remove(state, slot)
+    nominate(state, slot, count)
+    for k in range(victims):
+        state.evictions[state.chosen[k]].preemptor = slot
     return PLANNED
 
 
