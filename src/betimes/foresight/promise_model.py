@@ -156,7 +156,7 @@ class PromiseModel:
         alike = list(group.logs) if group is not None else []
         limit = anchor if math.isnan(job.limit_s) else math.log(max(job.limit_s, 1.0))
         errors, ratios, logs = user.errors, list(user.ratios), list(user.logs)
-        running = [at_s - since for since in group.running.values()] if group is not None else []
+        oldest = min(group.running.values(), default=None) if group is not None else None
         features = [
             anchor,
             math.log(point_s) - anchor,
@@ -180,7 +180,7 @@ class PromiseModel:
             _mean(self.errors),
             float(user.active),
             math.log(max(at_s - user.submitted_s, 1.0)) if user.submitted_s <= at_s else UNKNOWN,
-            math.log(max(*running, 1.0)) - limit if running else UNKNOWN,
+            UNKNOWN if oldest is None else math.log(max(at_s - oldest, 1.0)) - limit,
             math.log(queue.waiting + 1.0),
             queue.busy_frac,
             (at_s / 3600.0) % 24.0,

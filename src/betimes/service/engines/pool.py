@@ -215,9 +215,14 @@ class LivePool:
         if idle or what.believed or what.widths or what.look:
             self._ask()
             rounds.append(self._round())
+        # In order of submission one decision gives what one after each arrival would, so that a list is placed once.
+        at_once = self.playout == IN_ORDER and self.machines is None
+        at_once = at_once and all(request.work_s is None for request in what.requests)
         for request in what.requests:
-            self._arrive(request, now_s)
+            self._arrive(request, now_s, asks=not at_once)
         if what.requests:  # repeated decisions at one instant count once
+            if at_once:
+                self._ask()
             rounds.append(self._round())
         return rounds
 
@@ -487,13 +492,15 @@ class LivePool:
         work_s = float(jobs["remaining_s"][slots].sum()) / max(1.0, float(copy.pool[0].units))
         return [*(now_s + work_s * step / STOPS for step in range(1, STOPS)), math.inf]
 
-    def _arrive(self, request: JobRequest, now_s: float) -> None:
+    def _arrive(self, request: JobRequest, now_s: float, *, asks: bool) -> None:
+        """A job is submitted; asks: the policy decides now, before the next one is."""
         self._forget_curves()
         self._fill(self.driver, request, now_s)
         self.slot_of[request.job] = slot = self._take_in(self.driver, self.job_of, request.job)
         if isinstance(self.driver.machines, RentedMachines):
             self.driver.machines.order(self.driver)
-        self._ask()
+        if asks:
+            self._ask()
         if request.work_s is not None:
             entries.believe(self.state, slot, request.work_s * SLACK)
 
