@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from betimes.service.spec.sbatch import RUN_NODES
+from tests.docs.pages import blocks
 
 ADDRESS = "127.0.0.1"
 
@@ -151,6 +152,20 @@ def test_launchers_of_mpi_start_a_daemon_on_every_machine(job: Machines) -> None
     )
     assert sorted(lines[:2]) == ["0 a", "1 b"]
     assert sorted(lines[3:]) == ["0 a", "1 b"]
+
+
+def test_the_script_of_the_page_starts_torchrun_on_every_node(job: Machines) -> None:
+    """Its address and number of nodes are found, and each torchrun can say which it is."""
+    page = "docs/how-to/from-slurm.md"
+    (script,) = (
+        each["body"] for each in blocks(page) if each["kind"] == "bash" and "torchrun" in each["body"]
+    )
+    torchrun = job.folder / "torchrun"
+    torchrun.write_text('#!/bin/sh\necho "$SLURM_NODEID $RANK of $WORLD_SIZE on $SLURMD_NODENAME: $*"\n')
+    torchrun.chmod(0o755)
+    lines = job.run(f"export PATH={job.folder}:$PATH SLURM_NTASKS=3\n{script}echo $MASTER_PORT")
+    asked = f"--nnodes 3 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint a:{lines.pop()} train.py"
+    assert sorted(lines) == [f"{rank} {rank} of 3 on {'aab'[rank]}: {asked}" for rank in range(3)]
 
 
 def test_a_step_waits_for_cores_on_another_machine(job: Machines) -> None:

@@ -27,7 +27,7 @@ APART = {
     "docs/reference/cli.md": "generated: how each verb is called",
     "docs/reference/python-api.md": "generated: signatures",
     "docs/reference/python-client.md": "generated: signatures",
-    "docs/reproductions.md": "a reproduction takes minutes to hours; tests/papers runs each on less",
+    "docs/reproductions.md": "a reproduction takes minutes to hours; each runs on less among the tests of papers",
     "docs/tutorial-renting.md": "jobs are waited for and a machine is killed; test_service_pages.py",
 }
 """Pages that are not followed from top to bottom by a test of all pages, and why, or which test has them."""
