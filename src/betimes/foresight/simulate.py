@@ -22,6 +22,7 @@ from betimes.outcome import IntervalColumns, JobState, Result
 from betimes.policies import ChosenPolicy, Policy, parse_policy
 from betimes.policies.hooks import ASK
 from betimes.policies.nodes.heterogeneous_wfq import where_alike
+from betimes.policies.pool.renting import RENTS_NOTHING
 from betimes.twin.noted_cluster import noted_cluster
 from betimes.twin.options import SimulationOptions
 from betimes.twin.pool import entries
@@ -103,6 +104,8 @@ def _simulate_pool(
     (run_rows_predicting if options.predict else run_rows).load()
     run = (TrialSimulation if options.as_trials else Simulation)(fitted.workload, chosen, options)
     compile_s = time.perf_counter() - started
+    if cluster is not None and cluster.offers and run.machines is None:
+        warn(f"{chosen} {RENTS_NOTHING}")
     if run.unknown_curves:
         warn(unknown_curves_warning(run.unknown_curves, options.curves))
     if run.without_estimate:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from betimes.cluster.offer import Offer
-from betimes.errors import PolicyError
+from betimes.errors import PolicyError, Refused
 from betimes.service.machines.budgets import parse_budgets
 from betimes.service.machines.fake_cloud import FakeCloud, Outage, Slow
 from betimes.service.scheduling.engine_factory import Settings
@@ -162,6 +162,20 @@ def test_the_policy_is_changed_away_and_back(tmp_path: Path, away_s: float) -> N
     assert set(gone(house)) == {"big-0", "big-1"}
 
 
+def test_a_job_that_needs_more_than_is_owned_is_rented_for_however_short_it_is(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        (short,) = await house.backend.submit([spec(100.0, min_units=5, max_units=5)], "ann")
+        await house.at(59.0)
+        assert (await house.job(short.job_id))[0] == Status.QUEUED
+        await house.at(81.0)
+        assert (await house.job(short.job_id))[0] == Status.FINISHED
+        await house.at(700.0)
+        assert await house.statuses() == {"own-0": "up"}
+
+    house = play(tmp_path, POLICY, test, clouds(offered=FOUR))
+    assert gone(house) == {"big-0": (660.0, 33.3)}
+
+
 def test_a_policy_that_cannot_be_put_in_force_changes_nothing(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         (job,) = await house.submit(300.0, cpu=1.0)
@@ -172,3 +186,21 @@ def test_a_policy_that_cannot_be_put_in_force_changes_nothing(tmp_path: Path) ->
 
     house = play(tmp_path, "nodes:fifo", test, clouds(offered=replace(FOUR, boot_sigma=0.5)))
     assert house.controller.scheduler.ledger.policy == "nodes:fifo"
+
+
+def test_who_is_told_that_offers_or_a_wish_not_to_rent_change_nothing(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        unused = (await house.backend.policy()).unused or ""
+        assert unused.startswith(
+            "fifo rents nothing of what is offered: give it rent_within (such as rent_within=1h)"
+        )
+        with pytest.raises(Refused, match="rent: the policy in force rents no machines; leave it out"):
+            await house.backend.submit([spec(10.0, rent="now")], "ann")
+        await set_policy(house, POLICY)
+        assert (await house.backend.policy()).unused is None
+        with pytest.raises(Refused, match="rent: the policy in force rents for all jobs together"):
+            await house.backend.submit([spec(10.0, rent="now")], "ann")
+        (taken,) = await house.backend.submit([spec(10.0, rent="never")], "ann")
+        assert "may run on a rented machine, too, though it is not to be rented for" in (taken.note or "")
+
+    play(tmp_path, "fifo", test, clouds(offered=FOUR))

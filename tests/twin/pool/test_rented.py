@@ -187,6 +187,14 @@ def test_the_last_promise_comes_true_and_every_lease_ends(
     assert unasked.leases.cost_usd.tolist() == leases.cost_usd.tolist()
 
 
+def test_offers_that_a_policy_leaves_are_noted() -> None:
+    notes = list[str]()
+    rented(*TWO, policy="fifo", warn=notes.append)
+    rented(*TWO, warn=notes.append)
+    (note,) = notes
+    assert note.startswith("fifo rents nothing of what is offered: give it rent_within")
+
+
 @pytest.mark.parametrize(
     ("policy", "changes", "message"),
     [

@@ -351,6 +351,8 @@ def _say(service: Service, chosen: ServiceConfig, as_json: bool) -> None:
         print(f"Others connect to {chosen.public_url}.")
     if controller.scheduler.stands_by:
         print("You can submit now; jobs start when compilation is done (about a minute).")
+    if (unused := controller.scheduler.unused_offers) is not None:
+        print(f"Policy {unused}.")
     if chosen.local_users is not None:
         which = "The other users" if chosen.local_users == "any" else "Users (`betimes users`)"
         print(f"{which} of this machine need no token: they reach it at {check_local(chosen.socket)}.")

@@ -34,6 +34,12 @@ RENTING = (
 )
 
 
+RENTS_NOTHING = (
+    "rents nothing of what is offered: give it rent_within (such as rent_within=1h), or choose another"
+)
+"""What is said of a policy for a pool where machines are offered, after its name."""
+
+
 @dataclass(frozen=True)
 class RentingRule:
     """Rent so many units that all believed work is done within `within_s`, at these prices at most."""

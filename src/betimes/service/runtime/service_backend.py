@@ -533,6 +533,7 @@ class ServiceBackend:
             idle=Reason(**idle) if idle else None,
             proposal=self.tuner.proposal(),
             chosen=self.tuner.in_use(),
+            unused=self.scheduler.unused_offers,
         )
 
     async def set_policy(self, text: str, user: str) -> PolicyView:

@@ -239,6 +239,11 @@ class Submissions:
             )
         if spec.mail_type and not self.controller.sends_mail:
             texts.append("no mail is sent: this service has no way to send any (betimes up --mail)")
+        if spec.rent == "never" and self.scheduler.offers_for(spec):
+            texts.append(
+                f"{ledger.policy} rents for all jobs together: this one may run on a rented machine, too, though it is "
+                "not to be rented for"
+            )
         if (why := self.scheduler.leases.why_too_long(spec, user)) is not None:
             texts.append(f"{why}: it waits for a machine that is not rented")
         notes = {

@@ -67,8 +67,7 @@ def check_possible(
     """Raise Refused, naming field and limit, if neither the empty cluster nor the offers could run the job.
 
     known: how many nodes of each shape there are, without those rented for one job alone. offers: of machines that the
-    policy rents for one job alone; null: it rents none. shared: of those that it rents for several jobs. A pool rents
-    for the work that there is, and not for a job's width, so that a job has to fit into what is there.
+    policy rents for one job alone; null: it rents none. shared: of those that it rents for several jobs.
     """
     if spec.as_one and engine == NODES:
         raise Refused(
@@ -94,8 +93,7 @@ def check_possible(
         )
     if offers and spec.rent != "never" and can_be_rented(spec, offers):
         return
-    rents_wide = engine == NODES or not known
-    if shared and rents_wide and can_be_rented(spec, shared):
+    if shared and can_be_rented(spec, shared):
         return
     try:
         check_nodes(spec, known, engine)
@@ -105,7 +103,7 @@ def check_possible(
                 raise Refused(lacking, "require")
             raise Refused("no machine holds what a unit needs; ask for less", "cpu")
     except Refused as error:
-        if not offers and not (shared and rents_wide):
+        if not offers and not shared:
             raise
         why = str(error).removeprefix(f"{error.field}: ")
         none = (

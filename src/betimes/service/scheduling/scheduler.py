@@ -15,6 +15,7 @@ from betimes.cluster import Offer
 from betimes.foresight.past_errors import Raw
 from betimes.foresight.promise_model import Queue
 from betimes.kernels import Floats
+from betimes.policies.pool.renting import RENTS_NOTHING
 from betimes.service.engines.accounts import expected_left
 from betimes.service.engines.messages import Decisions, Foreseen, Play
 from betimes.service.engines.speedups import speed
@@ -234,6 +235,12 @@ class Scheduler:
     def rents(self) -> bool:
         """Whether the policy in force may rent machines."""
         return bool(self.offers_for_jobs or self._engine.shared_offers)
+
+    @property
+    def unused_offers(self) -> str | None:
+        """That the policy in force is for a pool, and rents nothing of what is offered; null: it rents, or none are."""
+        is_left = self._engine.is_pool and self.settings.offers and not self.rents
+        return f"{self.ledger.policy} {RENTS_NOTHING}" if is_left else None
 
     @property
     def plans_at(self) -> float | None:

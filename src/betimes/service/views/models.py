@@ -805,6 +805,7 @@ class PolicyView(View):
     idle: Reason | None = None  # why its last decision started and stopped no job; null: it did
     proposal: Proposal | None = None  # what another search has found; null: nothing that is still news
     chosen: Proposal | None = None  # the point of the latest front that is in force; null: none is
+    unused: str | None = None  # where a policy for a pool leaves offers unused: what is said of that
 
 
 class SelectionView(View):

@@ -87,6 +87,8 @@ def _print(found: PolicyView, as_json: bool) -> None:
     else:
         where = "a pool" if found.engine == "pool" else "nodes"
         say(f"{found.policy} (on {where}), since {both(found.since_at, now())}")
+        if found.unused is not None:
+            say(f"{found.unused}.")
         if found.idle is not None:
             say(f"Its last decision started no job: {sentence(found.idle.text, now())}")
         if found.chosen is not None:
