@@ -61,6 +61,23 @@ def test_a_handler_is_told_units_cores_and_gpus(at: Path) -> None:
     play(scenario())
 
 
+def test_units_on_another_machine_are_not_taken_from_this_one(at: Path) -> None:
+    async def scenario() -> None:
+        async with executing(gpus=["x", "y"]) as (executor, heard):
+            launch = a_listener(at, gpu=1.0)
+            await executor.start(launch)
+            await until(lambda: Path(launch.folder, "log").exists() and "ready" in log_of(launch))
+            assert not await executor.resize(RUN, 2, (*HERE, Place("rented", 1)))
+            other = a_launch(at, "sh", "-c", "echo $CUDA_VISIBLE_DEVICES", gpu=1.0, run=RunId(2, 1))
+            await executor.start(other)
+            await heard.ended(other.run)
+            assert log_of(other) == "y\n", "it is still free"
+            await executor.stop(RUN, 5.0)
+            await heard.ended()
+
+    play(scenario())
+
+
 def test_units_survive_a_restart_of_the_service(at: Path) -> None:
     async def scenario() -> None:
         launch = a_listener(at, gpu=1.0)

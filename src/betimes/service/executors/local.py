@@ -189,14 +189,14 @@ class LocalExecutor:
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
         """Notify a run that registered a handler (`betimes.on_resize`) of its new units, and assign their devices;
-        False: it has none, or its resources cannot be changed while it runs.
+        False: it has none, its resources cannot be changed while it runs, or it is to have units on another node.
         """
         found = self._runs.get(run)
         if found is None:
             return False
         await found.settled.wait()
         launch, shim = found.launch, found.shim
-        if shim is None:
+        if shim is None or {place.node for place in places} != {place.node for place in launch.places}:
             return False
         handlers = await self._aside(resize_handlers, launch.folder, shim)
         memory_bytes = round(launch.memory_gib * units * 2**30)
