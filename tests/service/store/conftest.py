@@ -99,8 +99,8 @@ _numbers = itertools.count(1)
 
 
 @contextmanager
-def database(postgres_server: str) -> Iterator[str]:
-    """The address of an empty database of the server."""
+def database(postgres_server: str, options: str = "") -> Iterator[str]:
+    """The address of an empty database of the server, made with these options of CREATE DATABASE."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
     engine = create_engine(
         postgres_server.format(name="postgres").replace("postgresql:", "postgresql+psycopg:"),
@@ -109,7 +109,7 @@ def database(postgres_server: str) -> Iterator[str]:
     )
     try:
         with engine.connect() as connection:
-            connection.execute(text(f"CREATE DATABASE {name}"))
+            connection.execute(text(f"CREATE DATABASE {name} {options}"))
         yield postgres_server.format(name=name)
         with engine.connect() as connection:
             connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))

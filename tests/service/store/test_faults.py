@@ -27,7 +27,7 @@ from betimes.errors import (
 from betimes.service.access.auth import KeptToken
 from betimes.service.store import Batch, Store, default_url
 from betimes.service.views.models import JobFilter
-from tests.service.store.conftest import Opening
+from tests.service.store.conftest import Opening, database
 from tests.service.store.relay import Relay
 from tests.service.store.rows import event, events, job, submission
 from tests.service.store.sessions import end_sessions
@@ -265,6 +265,19 @@ def test_a_lost_connection_is_made_again_unseen(postgres_url: str, folder: Path)
     store.add_token(KeptToken("hash", "ada", "operator"))
     assert store.token("hash") == KeptToken("hash", "ada", "operator")
     store.close()
+
+
+def test_a_database_that_knows_no_encoding_keeps_all_text(postgres_server: str, folder: Path) -> None:
+    """As a server makes them that was set up under the locale C; psycopg then hands out bytes if not told otherwise."""
+    with database(postgres_server, "ENCODING 'SQL_ASCII' TEMPLATE template0") as url:
+        store = Store.open(url, folder)
+        store.commit(submission(1))
+        store.add_token(KeptToken("hash", "Åda Łoś", "operator"))
+        store.close()
+        again = Store.open(url, folder)
+        assert again.token("hash") == KeptToken("hash", "Åda Łoś", "operator")
+        _whole(again, 1)
+        again.close()
 
 
 def test_who_lost_the_database_to_another_stops(postgres_url: str, folder: Path, tmp_path: Path) -> None:

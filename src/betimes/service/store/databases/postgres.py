@@ -50,6 +50,7 @@ class Postgres(Database):
         connect_args = {
             "application_name": f"betimes {role} {os.getpid()} {socket.gethostname()}"[:63],
             "connect_timeout": _CONNECT_S,
+            "client_encoding": "utf8",  # also of a database without an encoding, whose texts would come as bytes
             "keepalives_idle": 30,
             "options": f"{self.url.query.get('options', '')} {_OPTIONS}",
         }
