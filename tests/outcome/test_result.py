@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from base64 import b64decode
 
 import numpy as np
 import pytest
@@ -87,10 +89,15 @@ def test_a_result_shows_itself_in_a_paragraph() -> None:
     assert "\n" not in repr(one)
 
 
-def test_a_notebook_shows_a_result_as_a_table() -> None:
+def test_a_notebook_shows_a_result_as_a_table_and_a_picture() -> None:
     one = dataclasses.replace(four_jobs("fifo"), workload_name="<b>&")
-    assert "<td>&lt;b&gt;&amp;, 4 jobs" in one._repr_html_()
-    assert "<th>Mean wait</th>" in one._repr_html_()
+    shown = one._repr_html_()
+    assert "<td>&lt;b&gt;&amp;, 4 jobs" in shown
+    assert "<th>Mean wait</th>" in shown
+    (picture,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', shown)
+    assert b"<svg" in b64decode(picture)
+    none = result(columns(2, finish_s=[np.nan] * 2, state=[JobState.UNFINISHED] * 2))
+    assert none._repr_html_().endswith("</table>"), "there is nothing to draw"
 
 
 def test_nothing_finished_is_shown_as_unknown() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from base64 import b64encode
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from html import escape
 from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
@@ -384,12 +387,25 @@ class Result:
         return "Result: " + "; ".join(f"{name.lower()} {text}" for name, text in self._figures().items())
 
     def _repr_html_(self) -> str:
-        """The figures as a table, which notebooks show."""
+        """The figures as a table, and the completion times as a picture, which notebooks show."""
         rows = (
             f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>"
             for name, text in self._figures().items()
         )
-        return f"<table>{''.join(rows)}</table>"
+        return f"<table>{''.join(rows)}</table>{self._picture()}"
+
+    def _picture(self) -> str:
+        """The distribution of completion times as an image of HTML; empty where no job has finished."""
+        if not self.jobs.finished.any():
+            return ""
+        from betimes.outcome.plots import plot_cdf
+
+        with TemporaryDirectory() as folder:
+            file = Path(folder, "completion-times.svg")
+            plot_cdf([self], "jct_s", file)
+            data = b64encode(file.read_bytes()).decode("ascii")
+        about = "The share of jobs that were done within a time of their submission"
+        return f'<img alt="{about}" src="data:image/svg+xml;base64,{data}">'
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]  # equality by value, and arrays do not hash
 

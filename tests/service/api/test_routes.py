@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -73,6 +74,20 @@ def test_a_quote_submits_nothing(it: Serving) -> None:
     response = it.ask("POST", "/api/v1/quote", json={**SPEC, "estimate_s": 60})
     assert Quote.model_validate_json(response.content).run_s == 60
     assert it.jobs() == []
+
+
+def test_a_promise_has_datetimes(it: Serving) -> None:
+    found = it.ask("POST", "/api/v1/jobs", json={**SPEC, "estimate_s": 60})
+    taken = Submitted.model_validate_json(found.content)
+    assert taken.quote is not None
+    assert taken.start_time is not None
+    assert taken.start_time.utcoffset() is not None
+    assert taken.start_time.timestamp() == taken.quote.start_at
+    assert taken.finish_time == taken.start_time + timedelta(seconds=60)
+    assert (taken.quote.finish_low_time, taken.quote.finish_high_time) == (None, None)
+    assert taken.model_copy(update={"quote": None}).finish_time is None
+    late = taken.quote.model_copy(update={"finish_at": 1e15})
+    assert late.finish_time == datetime.max.replace(tzinfo=UTC)
 
 
 def test_jobs_are_listed_in_pages_newest_first(it: Serving) -> None:

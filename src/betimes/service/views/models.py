@@ -1,6 +1,7 @@
 """The service's answers: the models that the API serves, the clients return and the command line prints.
 
-Instants are seconds since 1970 (`_at`), durations seconds (`_s`), both floats; null: not known, or not yet.
+Instants are seconds since 1970 (`_at`), durations seconds (`_s`), both floats; null: not known, or not yet. Promises
+have the instants as datetimes, too (`_time`), in Python.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from betimes.service.spec.job_spec import (
     in_schema,
 )
 from betimes.service.spec.users import User, UserName
+from betimes.service.views.local_time import LocalTime, local_time
 
 T = TypeVar("T")
 
@@ -100,6 +102,26 @@ class Quote(View):
     note: str | None = None  # in the answer to a quote: as with `Submitted`
     not_run: str | None = None  # likewise
 
+    @property
+    def start_time(self) -> LocalTime | None:
+        """`start_at` as a datetime in local time."""
+        return local_time(self.start_at)
+
+    @property
+    def finish_time(self) -> LocalTime | None:
+        """`finish_at` as a datetime in local time."""
+        return local_time(self.finish_at)
+
+    @property
+    def finish_low_time(self) -> LocalTime | None:
+        """`finish_low_at` as a datetime in local time."""
+        return local_time(self.finish_low_at)
+
+    @property
+    def finish_high_time(self) -> LocalTime | None:
+        """`finish_high_at` as a datetime in local time."""
+        return local_time(self.finish_high_at)
+
 
 class Submitted(View):
     """A job that was accepted. An array is one of these with all of its elements."""
@@ -110,6 +132,16 @@ class Submitted(View):
     reason: Reason | None = None  # why nothing can be promised yet
     note: str | None = None  # what to know of its run time, its promise, and what each of its units counts as
     not_run: str | None = None  # that its command is not run, as made-up machines can take it
+
+    @property
+    def start_time(self) -> LocalTime | None:
+        """When it is promised to start, as a datetime in local time."""
+        return None if self.quote is None else self.quote.start_time
+
+    @property
+    def finish_time(self) -> LocalTime | None:
+        """When it is promised to be done, as a datetime in local time."""
+        return None if self.quote is None else self.quote.finish_time
 
 
 class UploadLimits(View):
