@@ -321,35 +321,58 @@ async def _curves(reads: PageReads, story: JobStory, run: int | None) -> dict[st
     nodes = list(dict.fromkeys(place.node for place in places))
     found = await reads.backend.curves(story.job.job_id, run)
     if not found.points or found.cores_mean is None or found.memory_most_gib is None:
-        return {"all": [], "not_measured": found.not_measured}
+        return {"all": [], "not_measured": found.not_measured, "no_gpus": False, "gpus": False}
     across = Axis(found.started_at, found.points[-1].at)
     most, mean, peak = max(point.cores for point in found.points), found.cores_mean, found.memory_most_gib
     cores = [(point.at, point.cores) for point in found.points]
     memory = [(point.at, point.memory_gib) for point in found.points]
     said = f"{amount(mean)} in the mean, {amount(most)} at most, of {amount(found.cores_asked)}"
     limit = f", of {gib(found.memory_asked_gib)}" if found.memory_asked_gib else ""
+    drawn = [
+        _curve("Cores", "", across, cores, found.cores_asked, said),
+        _curve("Memory", "GiB", across, memory, found.memory_asked_gib, f"{gib(peak)} at most{limit}"),
+    ]
+    if found.gpus_mean is not None and found.gpu_memory_most_gib is not None:
+        has, has_gib = found.gpus_asked, found.gpu_memory_has_gib or 0.0
+        said = f"{amount(found.gpus_mean)} of {amount(has)} busy in the mean"
+        drawn.append(
+            _curve("GPUs", "", across, [(point.at, point.gpus) for point in found.points], has, said)
+        )
+        said = f"{gib(found.gpu_memory_most_gib)} at most" + (f", of {gib(has_gib)}" if has_gib else "")
+        used = [(point.at, point.gpu_memory_gib) for point in found.points]
+        drawn.append(_curve("Memory of GPUs", "GiB", across, used, has_gib, said))
     return {
         "across": across,
+        "no_gpus": found.gpus_asked > 0.0 and found.gpus_mean is None,
+        "gpus": found.gpus_mean is not None,
         "where": nodes[0] if len(nodes) > 1 else "",
-        "all": [
-            _curve("Cores", "", across, cores, found.cores_asked, said),
-            _curve("Memory", "GiB", across, memory, found.memory_asked_gib, f"{gib(peak)} at most{limit}"),
-        ],
+        "all": drawn,
     }
 
 
 def _curve(
-    what: str, unit: str, across: Axis, points: Sequence[tuple[float, float]], has: float, said: str
+    what: str, unit: str, across: Axis, points: Sequence[tuple[float, float | None]], has: float, said: str
 ) -> Curve:
-    """Steps: each point is for the time since the one before. has: 0 where there is no limit."""
-    top = 1.1 * max(has, *(value for _, value in points), 1e-3)
-    path, x = "M0 100", 0.0
+    """Steps: each point is for the time since the one before; null: not measured. has: 0 where there is no limit."""
+    top = 1.1 * max(has, *(value for _, value in points if value is not None), 1e-3)
+    path, x, is_open = "", 0.0, False
     for at, value in points:
-        path += f" L{x:g} {_share(value, top):g} L{across.x(at):g} {_share(value, top):g}"
-        x = across.x(at)
+        if value is not None:
+            path += "" if is_open else f"M{x:g} 100"
+            path += f" L{x:g} {_share(value, top):g} L{across.x(at):g} {_share(value, top):g}"
+        elif is_open:
+            path += f" L{x:g} 100 Z"
+        x, is_open = across.x(at), value is not None
     step = next(step for step in _amounts() if top / step <= 4)
     ticks = [(_share(step * n, top), step * n) for n in range(1, int(top / step) + 1)]
-    return Curve(what, unit, f"{path} L{x:g} 100 Z", ticks, _share(has, top) if has else None, said)
+    return Curve(
+        what,
+        unit,
+        path + (f" L{x:g} 100 Z" if is_open else ""),
+        ticks,
+        _share(has, top) if has else None,
+        said,
+    )
 
 
 def _share(value: float, top: float) -> float:

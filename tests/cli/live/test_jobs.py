@@ -317,6 +317,10 @@ def test_the_use_of_the_last_run_is_a_line(betimes: Call, tell: Tell) -> None:
     assert ("curves", 41, None, 0) in tell.asked
     tell(curves=CURVES.model_copy(update={"memory_asked_gib": 0.0}))
     assert "3.6 at most; 3.1 GiB of memory at most" in betimes("job", "41").out
+    gpus = {"gpus_asked": 2.0, "gpus_mean": 1.5, "gpu_memory_most_gib": 30.0, "gpu_memory_has_gib": 160.0}
+    tell(curves=CURVES.model_copy(update=gpus))
+    told = " ".join(betimes("job", "41").out.split())
+    assert "; 1.5 of 2 GPUs busy in the mean, 30 GiB of 160 GiB of their memory at most" in told
     both = [PlaceView(node=name, units=1) for name in ("here", "there")]
     wide = run.model_copy(update={"places": both})
     tell(job=brief(job(status=Status.RUNNING, attempt=2), runs=[wide]))

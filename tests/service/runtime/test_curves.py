@@ -56,6 +56,18 @@ def put(it: Serving, points: Any) -> Path:
     return file
 
 
+def page_of(it: Serving) -> str:
+    """The page of job 1."""
+
+    async def asked(http: httpx.AsyncClient) -> httpx.Response:
+        await http.post("/sign-in", data={"token": it.token})
+        return await http.get("/job/1")
+
+    answer = it.run(asked)
+    assert answer.status_code == 200
+    return answer.text
+
+
 def test_use_is_shown_per_stretch_beside_what_the_run_has(it: Serving) -> None:
     assert (curves(it).points, curves(it).not_measured) == (
         [],
@@ -71,6 +83,27 @@ def test_use_is_shown_per_stretch_beside_what_the_run_has(it: Serving) -> None:
     assert (found.job_id, found.run, found.started_at, found.not_measured) == (1, 1, 0.0, None)
     assert (found.cores_asked, found.memory_asked_gib) == (2.0, 4.0)
     assert (found.cores_mean, found.memory_most_gib) == (5.0 / 8.0, 3.0)
+
+
+def test_use_of_gpus_is_shown_where_it_was_measured(it: Serving) -> None:
+    points = [[2.0, 1.0, 1], [4.0, 1.0, 1, 1.0, 2**30], [6.0, 1.0, 1], [8.0, 1.0, 1, 4.0, 3 * 2**30]]
+    put(it, json.dumps({"points": points, "gpu_memory_bytes": 80 * 2**30}))
+    found = curves(it)
+    assert [(point.gpus, point.gpu_memory_gib) for point in found.points] == [
+        (None, None),
+        (0.5, 1.0),
+        (None, None),
+        (1.5, 3.0),
+    ]
+    assert (found.gpus_mean, found.gpu_memory_most_gib, found.gpu_memory_has_gib) == (1.0, 3.0, 80.0)
+    page = page_of(it)
+    assert page.count('class="curve"') == 4
+    assert "3 GiB at most, of 80 GiB" in page
+    assert "whole boards" in page
+    put(it, points[:1])
+    assert (curves(it).gpus_mean, curves(it).gpu_memory_has_gib) == (None, None)
+    assert page_of(it).count('class="curve"') == 2
+    assert "GPU" not in page_of(it)  # it has asked for none
 
 
 def test_what_there_is_no_use_of(it: Serving) -> None:
@@ -111,6 +144,8 @@ FORGED = [
     "", "{", "[]", "null", '{"points": null}', '{"points": "abc"}', '{"points": {}}', "[" * 60_000, "\0", "\xff",
     [1], [[1, 2]], [[1, 2, 3, 4]], [[1, 2, None]], [["a", "b", "c"]], [[2.0, 1.0, [1]]],
     [[2.0, float("nan"), 1]], [[float("inf"), 1.0, 1]], [[2.0, 1e300, 1]], [[1e300, 1.0, 1]], [[2.0, 1.0, 10**400]],
+    [[2.0, 1.0, 1, float("nan"), 1]], [[2.0, 1.0, 1, 1.0, -1]], [[2.0, 1.0, 1, 1.0, None]],
+    '{"points": [[2, 1, 1, 1, 1]], "gpu_memory_bytes": -1}', '{"points": [[2, 1, 1]], "gpu_memory_bytes": []}',
     [[2.0, -1.0, 1]], [[2.0, 1.0, -1]], [[-2.0, 1.0, 1]], [[0.0, 1.0, 1]], [[5e-324, 1.0, 1]],
     [[4.0, 1.0, 1], [2.0, 1.0, 1]], [[2.0, 1.0, 1], [2.0, 1.0, 1]], [[2.0, 1.0, 1]] * 2**17,
     Path.mkdir, os.mkfifo, to_a_link, to_another_file,
@@ -133,12 +168,7 @@ def test_what_a_job_makes_up_is_of_bounded_size_and_can_be_drawn(it: Serving) ->
     put(it, [[0.02 * (n + 1) + 5e8 * (n == MOST - 1), 1e14 * (n % 2), 10**14] for n in range(1000)])
     assert len(curves(it).points) == MOST
 
-    async def drawn(http: httpx.AsyncClient) -> httpx.Response:
-        await http.post("/sign-in", data={"token": it.token})
-        return await http.get("/job/1")
-
-    page = it.run(drawn)
-    assert (page.status_code, page.text.count('class="curve"')) == (200, 2)
+    assert page_of(it).count('class="curve"') == 2
 
 
 def test_a_run_is_measured_while_the_service_is_away_too(tmp_path: Path) -> None:

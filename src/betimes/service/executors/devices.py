@@ -124,12 +124,14 @@ def allow_memory(shim: Mapping[str, Any], control: str, limit_bytes: int) -> boo
 def notify(
     folder: str,
     shim: Mapping[str, Any],
+    control: str,
     to: Sequence[int],
     units: int,
     assigned: Assigned,
     cpus: Sequence[int],
 ) -> None:
-    """Record the run's units and devices, pin its processes (`cpus` empty: leave them), and signal its handlers.
+    """Record the run's units and devices, pin its processes (`cpus` empty: leave them), signal its handlers, and have
+    its supervisor measure the GPUs that it has now.
 
     OSError where units.json cannot be written.
     """
@@ -144,6 +146,9 @@ def notify(
                     os.sched_setaffinity(thread, cpus)
     for pid in to:
         processes.send(pid, signal.SIGUSR2)
+    if assigned.gpus:
+        with contextlib.suppress(Unavailable):  # it has ended
+            write_request(control, f"gpus {','.join(assigned.gpus)}")
 
 
 def _began(entry: Path) -> int | None:

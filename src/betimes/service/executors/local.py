@@ -207,7 +207,7 @@ class LocalExecutor:
         now = self._devices.take(run, launch.cpu * units, launch.gpu * units)
         cpus = (now.cpus or self._devices.cpus) if before.cpus or now.cpus else ()
         try:
-            await self._aside(notify, launch.folder, shim, handlers, units, now, cpus)
+            await self._aside(notify, launch.folder, shim, launch.control, handlers, units, now, cpus)
         except OSError as error:
             _log.warning("run %d.%d is not resized: %s", *run, error)
             if run in self._runs:

@@ -321,10 +321,15 @@ class CurvePoint(View):
     at: float
     cores: float  # in the mean
     memory_gib: float  # at most
+    gpus: float | None = None  # busy, in the mean; null: not measured
+    gpu_memory_gib: float | None = None  # at most
 
 
 class CurvesView(View):
-    """The use of a run over its time, on one of its nodes, of what it has there; the use of GPUs is not measured."""
+    """The use of a run over its time, on one of its nodes, of what it has there.
+
+    That of GPUs is of the whole boards, by NVIDIA's driver; null: it has none, or there was no answer.
+    """
 
     job_id: int
     run: int
@@ -334,6 +339,10 @@ class CurvesView(View):
     memory_asked_gib: float  # 0: no limit
     cores_mean: float | None  # so far, or until it ended
     memory_most_gib: float | None
+    gpus_asked: float = 0.0
+    gpus_mean: float | None = None  # busy, while they were measured
+    gpu_memory_most_gib: float | None = None
+    gpu_memory_has_gib: float | None = None
     not_measured: str | None  # why there are no points
 
 

@@ -377,7 +377,7 @@ def _curves(service: PlainClient, job_id: int) -> CurvesView | None:
 
 def _used(used: CurvesView | None, story: JobStory) -> list[tuple[str, str]]:
     """The use of its last run so far, on its first node: cores in the mean and at most, and memory at most, of what it
-    has.
+    has, and the same of its GPUs.
     """
     from betimes.units import amount, gib
 
@@ -390,7 +390,12 @@ def _used(used: CurvesView | None, story: JobStory) -> list[tuple[str, str]]:
     )
     nodes = list(dict.fromkeys(place.node for place in story.runs[-1].places))
     where = f"on {nodes[0]}, its first node: " if len(nodes) > 1 else ""
-    return [("used", f"{where}{cores}; {gib(used.memory_most_gib)}{limit} of memory at most")]
+    said = f"{where}{cores}; {gib(used.memory_most_gib)}{limit} of memory at most"
+    if used.gpus_mean is not None and used.gpu_memory_most_gib is not None:
+        has = f" of {gib(used.gpu_memory_has_gib)}" if used.gpu_memory_has_gib else ""
+        said += f"; {amount(used.gpus_mean)} of {amount(used.gpus_asked)} GPUs busy in the mean"
+        said += f", {gib(used.gpu_memory_most_gib)}{has} of their memory at most"
+    return [("used", said)]
 
 
 def _memory_limit(story: JobStory) -> str:

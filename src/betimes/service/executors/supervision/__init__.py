@@ -13,8 +13,8 @@ A run's folder, and who writes what::
     exit.reserved  room for exit.json on the disk, taken before the command begins and written in place
     job/         the command's own, BETIMES_RUN_DIR: handlers/ and units.json of `betimes.resizing` are there
 
-Beside the runs' folders, and named by launch.json, is a FIFO a run: "stop GRACE_S", "signal NUMBER", and "memory BYTES"
-for another limit.
+Beside the runs' folders, and named by launch.json, is a FIFO a run: "stop GRACE_S", "signal NUMBER", "memory BYTES" for
+another limit, and "gpus NAME,NAME" for other GPUs.
 
 A run for which there is launch.json, but neither shim.json nor a locked lock, was never started: the command waits at
 a gate that the shim opens when shim.json is there. A run with shim.json is never started again.

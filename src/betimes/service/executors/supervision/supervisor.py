@@ -36,6 +36,7 @@ from .files import (
     write_atomically,
     write_exit,
 )
+from .gpus import Gpus
 from .processes import (
     Memory,
     become_subreaper,
@@ -92,7 +93,7 @@ class Supervisor:
             None if owner is None else (owner["uid"], owner["gid"]),
         )
         self.memory = Memory(launch["memory_bytes"], launch["cgroup"])
-        self.curve = Curve(folder)
+        self.curve, self.gpus = Curve(folder), Gpus(launch["gpus"])
         self.pid = 0  # of the command, and so of its group and session
         self.status: int | None = None  # as waited for
         self.ended = False  # the command has, perhaps not all that it started
@@ -301,7 +302,7 @@ class Supervisor:
         """Take what the run uses into its curve; where the disk has no room, the next look tries again."""
         shim = os.getpid()
         try:
-            self.curve.add(now - self.started, cpu_s(shim), self.memory.in_use(shim))
+            self.curve.add(now - self.started, cpu_s(shim), self.memory.in_use(shim), self.gpus.use())
         except OSError as error:
             self._complain(f"cannot write {CURVE}: {error}")
         self.curve_at = now + self.curve.look_s
@@ -374,6 +375,8 @@ class Supervisor:
                     self._resume()
                 elif what == b"memory":
                     self.memory.allow(int(amount))
+                elif what == b"gpus":
+                    self.gpus = Gpus(amount.decode("ascii").split(",") if amount else ())
             except (OSError, ValueError, OverflowError) as error:
                 # A process that can write here can write anything.
                 self._complain(f"ignored {request!r}: {error}")
