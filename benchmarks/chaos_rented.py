@@ -8,6 +8,7 @@ which each machine was really there::
     python benchmarks/chaos_rented.py --fleet local --kills 100 --jobs 500
     python benchmarks/chaos_rented.py --fleet command --kills 100 --jobs 500
     python benchmarks/chaos_rented.py --fleet ec2 --kills 100 --jobs 500
+    python benchmarks/chaos_rented.py --fleet local --kills 100 --jobs 500 --policy fifo:rent_within=1
 
 With `--fleet ec2` the account is at moto's server, which loses answers, and instances are processes that join a Ray
 cluster here; the log's bill has to be the account's to the cent.
@@ -92,8 +93,8 @@ else:
 class Machines:
     """The machines that there really are, and when each was seen first and last, by name and process."""
 
-    def __init__(self, fleet: str, folder: Path, state: Path) -> None:
-        self.fleet, self.folder, self.leases = fleet, folder, state / "rented"
+    def __init__(self, fleet: str, folder: Path, state: Path, policy: str) -> None:
+        self.fleet, self.folder, self.leases, self.policy = fleet, folder, state / "rented", policy
         self.seen: dict[tuple[str, int], tuple[float, float]] = {}
         self.late_s = (
             0.0  # the longest time from one look to the next: on a busy machine the service is as late
@@ -116,7 +117,7 @@ class Machines:
             script.write_text(SCRIPT.format(python=sys.executable))
             script.chmod(0o755)
         fleet = "local" if self.fleet == "local" else f"command:{self.folder}"
-        return ["--fleet", fleet, "--cloud", str(self.folder / "offers.toml"), "--policy", POLICY]
+        return ["--fleet", fleet, "--cloud", str(self.folder / "offers.toml"), "--policy", self.policy]
 
     def look(self) -> dict[str, int]:
         """The processes of those that live, by name; they are noted."""
@@ -159,8 +160,8 @@ class Machines:
 class Ec2Machines(Machines):
     """Instances of an account at moto's server."""
 
-    def __init__(self, folder: Path, state: Path) -> None:
-        super().__init__("ec2", folder, state)
+    def __init__(self, folder: Path, state: Path, policy: str) -> None:
+        super().__init__("ec2", folder, state, policy)
         self._stack = contextlib.ExitStack()
 
     def watch(self) -> None:
@@ -181,7 +182,7 @@ class Ec2Machines(Machines):
             .replace("boot_s = 1", "boot_s = 20")
         )
         file.write_text(table_of(settings) + offer)
-        return ["--fleet", "ec2", "--cloud", str(file), "--ray", ray.address, "--policy", POLICY]
+        return ["--fleet", "ec2", "--cloud", str(file), "--ray", ray.address, "--policy", self.policy]
 
     def look(self) -> dict[str, int]:
         """Those that live, by name; of none a process is known."""
@@ -343,6 +344,7 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--fleet", choices=("local", "command", "ec2"), default="local")
+    parser.add_argument("--policy", default=POLICY, help=f"which rents (default {POLICY})")
     parser.add_argument("--kills", type=int, default=100, help="at least so many faults (default 100)")
     parser.add_argument("--jobs", type=int, default=500, help="at least so many jobs (default 500)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of what happens, and when")
@@ -354,7 +356,11 @@ def main(arguments: list[str] | None = None) -> int:
         for each in (notes, own):
             each.mkdir()
         (notes / "journal").touch()
-        machines = Ec2Machines(own, state) if given.fleet == "ec2" else Machines(given.fleet, own, state)
+        machines = (
+            Ec2Machines(own, state, given.policy)
+            if given.fleet == "ec2"
+            else Machines(given.fleet, own, state, given.policy)
+        )
         options = machines.prepare()
         threading.Thread(target=machines.watch, daemon=True).start()
         chaos = RentedChaos(
