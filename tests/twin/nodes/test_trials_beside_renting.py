@@ -143,6 +143,14 @@ def test_a_job_on_a_machine_of_its_own_makes_no_room_and_does_not_count() -> Non
     assert (jobs.start_s / MINUTE_S).tolist()[4] == 2.5
 
 
+@pytest.mark.parametrize("lengths", ["oracle", "estimate"])
+def test_a_job_that_has_made_room_is_as_long_as_what_is_left_of_it(lengths: str) -> None:
+    """Of 40 minutes 20 are left, which is short: it rents, and does not wait for the trial job to end."""
+    rows: list[Row] = [(BE, 8, 40, 0, 0), (TE, 8, 5, 20, 0)]
+    result = run(rows, f"compound:t=30m,b=1000h,trials=room,lengths={lengths}", cluster_of(1, 1))
+    assert result.jobs.finish_s.tolist() == [41 * MINUTE_S, 25 * MINUTE_S]
+
+
 def test_a_trial_job_does_not_run_for_a_while_and_then_again() -> None:
     """With lengths=speculate others are stopped after t; a trial job has its machine to its end."""
     jobs = run(ONE_VICTIM, "compound:t=1m,b=1000h,lengths=speculate,trials=room", cluster_of(1, 2)).jobs

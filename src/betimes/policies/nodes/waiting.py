@@ -123,7 +123,9 @@ def _short_or(view: NodesView, now: float, slot: int, until_s: float) -> float:
     if view.rentings[slot].speculated == 1:
         return until_s
     if lengths != SPECULATE:
-        length_s = view.progress[slot].work_left if lengths == ORACLE else view.jobs[slot].size_s
+        # Of a job that has been preempted, what is left of it.
+        progress = view.progress[slot]
+        length_s = progress.work_left if lengths == ORACLE else progress.believed_left
         if core_time == 1.0:
             length_s *= view.jobs[slot].max_units
         if length_s > t:

@@ -124,13 +124,15 @@ class VirtualWorld:
             self._hold(run, self.jobs[run.job].units, now_at)
 
     def forget(self, run: RunId, now_at: float, *, discards: bool = False) -> None:
-        """The run's node has vanished, and the run with it; discards: its job starts anew."""
+        """The run's node has vanished, and the run with it; discards: its work is lost."""
         stay = self.stays.get(run.job)
         if stay is not None and stay.run == run:
-            self.jobs[run.job].leave(self._s(now_at))
-            del self.stays[run.job]
+            job = self.jobs[run.job]
             if discards:
-                del self.jobs[run.job]
+                job.lose_run(self._s(now_at))
+            else:
+                job.leave(self._s(now_at))
+            del self.stays[run.job]
 
     def next_at(self) -> float:
         """The instant of the next report; infinity: nothing happens by itself."""
@@ -153,7 +155,7 @@ class VirtualWorld:
             stay, job = self.stays.pop(number), self.jobs[number]
             if at == stay.leaves_at:
                 if stay.discards:
-                    del self.jobs[number]
+                    job.lose_run(self._s(at))
                 elif not self.at_once:
                     job.leave(self._s(at))
                 reports.append(Ended(stay.run, at, 0, why="stopped"))

@@ -28,10 +28,13 @@ class VirtualJob:
     def __post_init__(self) -> None:
         self._left, self._rate, self._stall, self._since, self._attained = self.work_s, 0.0, 0.0, 0.0, 0.0
         self._units_before, self._stall_before = 0, 0.0
+        self._left_at_start = self.work_s
 
     def hold(self, units: int, now_s: float, faster: float = 1.0) -> None:
         """Let the job work on `units` units, or on none, from now on; faster: times as fast as elsewhere."""
         self._settle(now_s)
+        if units > self.units == 0:
+            self._left_at_start = self._left
         self.units = units
         if units == 0:
             self._rate = self._stall = 0.0
@@ -54,6 +57,11 @@ class VirtualJob:
         """The job has left: when it holds units again, even at this instant, it has to be started again."""
         self.hold(0, now_s)
         self._units_before = 0
+
+    def lose_run(self, now_s: float) -> None:
+        """The job has left, and lost what it did since it started; what it had saved before, it has still."""
+        self.leave(now_s)
+        self._left, self._attained = self._left_at_start, 0.0
 
     def progress_frac(self, now_s: float) -> float:
         """The work done so far."""
