@@ -30,7 +30,6 @@ from betimes.service.machines.budgets import DAY, MONTH
 from betimes.service.scheduling.job import Job, MoveRecord, paid_until
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import Node, charged_usd
-from betimes.service.scheduling.nodes import S_PER_H
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.views.models import (
     FleetMachine,
@@ -41,7 +40,7 @@ from betimes.service.views.models import (
     FleetView,
 )
 from betimes.twin.nodes.planner_rounds import Question, answer
-from betimes.units import usd
+from betimes.units import S_PER_H, usd
 
 
 def fleet(scheduler: Scheduler, now_at: float, going: int = 0) -> FleetView:

@@ -27,10 +27,10 @@ from betimes.service.engines.messages import JobRequest
 from betimes.service.engines.named_policies import kind_of
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.runtime.inbox import Inbox
-from betimes.service.scheduling.decisions import Selection
 from betimes.service.scheduling.effects import AskPlanner, SelectMember
 from betimes.service.scheduling.engine_factory import request_for
 from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.member_selection import Selection
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.store import Store
 from betimes.service.views.models import JobFilter

@@ -14,10 +14,11 @@ from betimes.service.machines.budgets import NOTICE_S, period_since
 from betimes.service.scheduling.admission import check_nodes
 from betimes.service.scheduling.charges import Charge
 from betimes.service.scheduling.node import DRAINING, LOST, Node, charges
-from betimes.service.scheduling.nodes import JobRentals, Nodes
+from betimes.service.scheduling.nodes import Nodes
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.reasons import reason
+from betimes.service.scheduling.renting import JobRentals
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.user_budgets import LOOK_S, UserBudgets, is_reached, reached
 from betimes.service.spec.job_spec import JobSpec

@@ -156,7 +156,7 @@ class ReportHandling:
 
     def progressed(self, number: int, attempt: int, done: float, total: float) -> None:
         """A run reports its progress. Raises Unknown, Conflict."""
-        job = self._state.live_job(number, "told about")
+        job = self._state.live_job(number, "updated")
         if job.run is None or job.run.number != attempt:
             raise Conflict(
                 f"job {number}, attempt {attempt} is over; only the present attempt reports progress"

@@ -22,7 +22,7 @@ from betimes.service.engines.speedups import speed
 from betimes.service.machines.machine import HERE
 from betimes.service.scheduling.admission import Admission, LargeArrays
 from betimes.service.scheduling.broken_promises import BrokenPromises
-from betimes.service.scheduling.decisions import DecisionApplier, MemberSelection, PlannerAnswers
+from betimes.service.scheduling.decisions import DecisionApplier
 from betimes.service.scheduling.earliest import EarliestStarts
 from betimes.service.scheduling.edits import Edits
 from betimes.service.scheduling.effects import Effect
@@ -36,14 +36,17 @@ from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.learnt_runtimes import LearntRuntimes
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.maintenance import MaintenanceWindows
+from betimes.service.scheduling.member_selection import MemberSelection
 from betimes.service.scheduling.node import UP, NodesInBrief
-from betimes.service.scheduling.nodes import JobRentals, MachineRentals, Nodes
+from betimes.service.scheduling.nodes import Nodes
 from betimes.service.scheduling.observed import ObservedJobs
 from betimes.service.scheduling.part import Part
+from betimes.service.scheduling.planner_answers import PlannerAnswers
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.promises import Forecast, cost_usd
 from betimes.service.scheduling.queues import Queues
 from betimes.service.scheduling.reasons import by_user
+from betimes.service.scheduling.renting import JobRentals, MachineRentals
 from betimes.service.scheduling.reports import ReportHandling
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import Changes, FindStatus, Occupancy, SchedulerState, Step
@@ -391,10 +394,7 @@ class Scheduler:
         self._state.log("recovered", "recovery")
         self._set_half_life()
         self._engine.rebuild(self.ledger.policy)
-        for job in list(self.ledger.jobs.values()):
-            self.jobs.admit(job)
-            if job.trials is not None:
-                self._state.trial_index.to_review.add(job.job_id)
+        self._admit_all()
         self.rentals.resume()
         self._engine.look()
 
@@ -410,11 +410,15 @@ class Scheduler:
         made._state.now_at = self.now_at
         made._engine.copy_from(self._engine)
         made.leave_out(self._state.left_out)
-        for job in list(ledger.jobs.values()):
-            made.jobs.admit(job)
-            if job.trials is not None:
-                made._state.trial_index.to_review.add(job.job_id)
+        made._admit_all()
         return made
+
+    def _admit_all(self) -> None:
+        """Jobs of a ledger that was read or copied may queue, and its sets are looked at."""
+        for job in list(self.ledger.jobs.values()):
+            self.jobs.admit(job)
+            if job.trials is not None:
+                self._state.trial_index.to_review.add(job.job_id)
 
     def next_timer_at(self) -> float:
         """The instant at which `turn` wants to be called if nothing happens before; infinity: never."""
