@@ -195,14 +195,14 @@ class RunTimes:
 
         At most its limit, unless it has outrun that; never less than `age_s`.
         """
-        parts, weights, running = list[Floats](), list[Floats](), list[float]()
+        parts, weights, running = list[Floats](), list[Floats](), list[dict[str, float]]()
         left = 1.0
         for level, key in enumerate(job.groups()):
             group = self.groups.get(key)
             if group is None:
                 continue
-            if level < KIN:
-                running += group.running.values()
+            if level < KIN and group.running:
+                running.append(group.running)
             if count := len(group.logs):
                 share = left * count / (count + TRUST)
                 parts.append(np.array(group.logs))
@@ -216,14 +216,19 @@ class RunTimes:
         parts.append(coarsest)
         weights.append(left * _FADED[len(coarsest)])
         logs, weight = np.concatenate(parts), np.concatenate(weights)
-        censored: Floats = np.maximum(now_s - np.array(running), SHORTEST_S)
+        # The latest count, of thousands in a long list; older ones only where the latest have not run for `age_s`.
+        some = None if age_s > 0.0 else KEPT
+        since = [at_s for each in running for at_s in [*islice(reversed(each.values()), some)][::-1]]
+        censored: Floats = np.maximum(now_s - np.array(since), SHORTEST_S)
         if age_s > 0.0:
             beyond = logs > math.log(max(age_s, SHORTEST_S))
             logs, weight = logs[beyond], weight[beyond]
             censored = censored[censored > age_s]
         grid = np.exp(_kaplan_meier(logs, weight, np.log(censored[-KEPT:]) if len(censored) else None))
         most = job.longest_s if job.longest_s > age_s else math.inf
-        grid[np.isinf(grid)] = most if most < math.inf else 2.0 * max(age_s, censored.max(initial=USUAL_S))
+        if np.isinf(grid[-1]):
+            lasts_s = max((now_s - min(each.values()) for each in running), default=0.0)
+            grid[np.isinf(grid)] = most if most < math.inf else 2.0 * max(age_s, lasts_s, USUAL_S)
         return np.maximum(np.minimum(grid, most), age_s)
 
     def is_flooded(self, job: Described, at_s: float) -> bool:
