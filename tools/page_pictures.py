@@ -186,7 +186,7 @@ def fill(client: Client, count: int) -> None:
         specs.append(
             JobSpec(
                 command=["python", "train.py", f"--seed={n}"],
-                workdir="/work/someone/projects/language-models/2026",
+                workdir="/data/projects/language-models/2026",
                 name=NAMES[n % len(NAMES)] + ("" if n % 3 else f"-{n}"),
                 estimate_s=estimate_s,
                 gpu=1.0,

@@ -48,6 +48,7 @@ _FINE_TICKS_S = {
     "d": (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
 }
 _FEW = 4
+MOST_STEPS = 1500  # of a curve: finer than a screen or a page shows, and it keeps SVG files small
 _WIDE = 50  # a span of values beyond which only a logarithmic axis shows both ends
 
 
@@ -92,6 +93,50 @@ def _save(figure: Figure, target: Path) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"{target}: cannot write the picture ({reason}); choose another place") from error
+
+
+def draw_distribution(
+    paths: Paths, curves: Sequence[Array], names: Sequence[str], kind: Kind, name: str, title: str
+) -> None:
+    """Draw which share of the jobs stays at or below each value of a measure.
+
+    curves: sorted values, at least one each, which `names` tell apart. kind, name: of the measure. Raises InputError
+    for another suffix.
+    """
+    high = max(curve[-1] for curve in curves)
+    with drawing(paths, 7.6, 4.4) as figure:
+        axes = figure.subplots()
+        for i, (curve, label) in enumerate(zip(curves, names, strict=True)):
+            x, share = _cdf(curve, high)
+            look = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
+            # Above the frame: a curve of zeros runs along the axis.
+            axes.step(
+                x,
+                100 * share,
+                where="post",
+                linewidth=1.8,
+                label=label,
+                clip_on=False,
+                zorder=3 + i % len(DASHES),
+                **look,
+            )
+        scale_x(axes, kind, name, curves)
+        axes.set_ylim(0, 100)
+        axes.set_ylabel("Jobs (%)")
+        axes.set_title(title)
+        if len(curves) > 1:
+            figure.legend(loc="outside right center")
+
+
+def _cdf(values: Array, high: float) -> tuple[Array, Array]:
+    """Points of the empirical distribution of sorted values, led on to `high`; all of the upper tail."""
+    n = len(values)
+    share = np.arange(1, n + 1) / n
+    if n > 2 * MOST_STEPS:
+        shown = np.unique(np.linspace(0, n - 1, MOST_STEPS).astype(np.int64))
+        shown = np.union1d(shown, np.arange(n - MOST_STEPS // 3, n))
+        values, share = values[shown], share[shown]
+    return np.concatenate((values[:1], values, [high])), np.concatenate(([0.0], share, [1.0]))
 
 
 def scale_x(axes: Axes, kind: Kind, name: str, values: Sequence[Array]) -> None:

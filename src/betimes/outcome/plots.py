@@ -10,7 +10,18 @@ from typing import Any
 import numpy as np
 
 from betimes.errors import InputError
-from betimes.outcome.figure import COLOURS, DASHES, GREY, Kind, Paths, drawing, scale_x, scaled_ticks
+from betimes.outcome.figure import (
+    COLOURS,
+    DASHES,
+    GREY,
+    MOST_STEPS,
+    Kind,
+    Paths,
+    draw_distribution,
+    drawing,
+    scale_x,
+    scaled_ticks,
+)
 from betimes.outcome.levels import averages, held_from, jobs_waiting, levels, thinned, units_in_use
 from betimes.outcome.result import Array, JobState, Result, SegmentColumns
 from betimes.outcome.summary import WHOLE, job_metric, selected
@@ -23,7 +34,6 @@ _MOST_LANES = 400  # lines of a picture: each is at least a pixel high
 _MOST_JOBS = 120  # lines of jobs: each can be told from the next
 _DAYS = 7  # that jobs are drawn over, at most
 _MOST_BINS = 800  # stretches of time on such a line
-_MOST_STEPS = 1500  # finer than a screen or a page shows, and it keeps SVG files small
 
 
 @dataclass(frozen=True)
@@ -61,30 +71,9 @@ def plot_cdf(
         raise InputError(f"metric {metric!r}: expected one of {', '.join(METRICS)}")
     curves = [_sorted_values(result, metric, measure, status) for result in results]
     names = short_names([result.policy for result in results])
-    high = max(curve[-1] for curve in curves)
-    with drawing(path, 7.6, 4.4) as figure:
-        axes = figure.subplots()
-        for i, (curve, name) in enumerate(zip(curves, names, strict=True)):
-            x, share = _cdf(curve, high)
-            look = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
-            # Above the frame: a curve of zeros runs along the axis.
-            axes.step(
-                x,
-                100 * share,
-                where="post",
-                linewidth=1.8,
-                label=name,
-                clip_on=False,
-                zorder=3 + i % len(DASHES),
-                **look,
-            )
-        scale_x(axes, METRICS[metric].kind, METRICS[metric].name, curves)
-        axes.set_ylim(0, 100)
-        axes.set_ylabel("Jobs (%)")
-        who = names[0] if len(names) == 1 else f"{len(names)} policies"
-        axes.set_title(_title(who, results, [len(curve) for curve in curves]))
-        if len(curves) > 1:
-            figure.legend(loc="outside right center")
+    who = names[0] if len(names) == 1 else f"{len(names)} policies"
+    title = _title(who, results, [len(curve) for curve in curves])
+    draw_distribution(path, curves, names, METRICS[metric].kind, METRICS[metric].name, title)
 
 
 def plot_timeline(result: Result, path: Paths) -> None:
@@ -101,7 +90,7 @@ def plot_timeline(result: Result, path: Paths) -> None:
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
         in_use, waiting = units_in_use(*held), jobs_waiting(jobs.submit_s[there], leave_s[there], *held)
         for axes, level, colour in ((upper, in_use, COLOURS[0]), (lower, waiting, COLOURS[1])):
-            time_s, value = thinned(*level, end_s, _MOST_STEPS)
+            time_s, value = thinned(*level, end_s, MOST_STEPS)
             x, y = np.append(time_s, end_s) - first_s, np.append(value, value[-1:])
             axes.fill_between(x, y, step="post", color=colour, linewidth=0)
         if _counts_units(result):
@@ -118,8 +107,8 @@ def plot_timeline(result: Result, path: Paths) -> None:
         lower.set_xlim(0, end_s - first_s)
         unit = time_unit([end_s - first_s])
         scaled_ticks(lower, TIME_UNITS[unit])
-        averaged = max(len(in_use[0]), len(waiting[0])) > _MOST_STEPS
-        over = f", averages over {humanise_s((end_s - first_s) / _MOST_STEPS)}" if averaged else ""
+        averaged = max(len(in_use[0]), len(waiting[0])) > MOST_STEPS
+        over = f", averages over {humanise_s((end_s - first_s) / MOST_STEPS)}" if averaged else ""
         lower.set_xlabel(f"Time since the first submission ({unit}){over}")
         upper.set_title(_title(short_names([result.policy])[0], [result], [len(jobs)]))
 
@@ -353,17 +342,6 @@ def _sorted_values(result: Result, metric: str, measure: tuple[float, float], st
     if not len(values):
         raise InputError(f"{result.policy}: no job has a value of {metric}, so there is nothing to draw")
     return values
-
-
-def _cdf(values: Array, high: float) -> tuple[Array, Array]:
-    """Points of the empirical distribution of sorted values, led on to `high`; all of the upper tail."""
-    n = len(values)
-    share = np.arange(1, n + 1) / n
-    if n > 2 * _MOST_STEPS:
-        shown = np.unique(np.linspace(0, n - 1, _MOST_STEPS).astype(np.int64))
-        shown = np.union1d(shown, np.arange(n - _MOST_STEPS // 3, n))
-        values, share = values[shown], share[shown]
-    return np.concatenate((values[:1], values, [high])), np.concatenate(([0.0], share, [1.0]))
 
 
 def _counts_units(result: Result) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from betimes.outcome import metrics
+from betimes.outcome.figure import draw_distribution
 from betimes.units import humanise_s
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -396,13 +397,15 @@ class Result:
 
     def _picture(self) -> str:
         """The distribution of completion times as an image of HTML; empty where no job has finished."""
-        if not self.jobs.finished.any():
+        jobs = self.jobs
+        ended = jobs.finished
+        if not ended.any():
             return ""
-        from betimes.outcome.plots import plot_cdf
-
+        jct_s = np.sort(metrics.jct(jobs.submit_s[ended], jobs.finish_s[ended]))
+        title = f"{self.policy}: {self.workload_name}, {len(jct_s):,} job{'' if len(jct_s) == 1 else 's'}"
         with TemporaryDirectory() as folder:
             file = Path(folder, "completion-times.svg")
-            plot_cdf([self], "jct_s", file)
+            draw_distribution(file, [jct_s], [self.policy], "time", "Job completion time", title)
             data = b64encode(file.read_bytes()).decode("ascii")
         about = "The share of jobs that were done within a time of their submission"
         return f'<img alt="{about}" src="data:image/svg+xml;base64,{data}">'

@@ -20,8 +20,6 @@ OFFER = Offer(type="m8", cpu=8, memory_gib=32, usd_per_h=0.384)
     [
         ("sww:b=1h,waits=learned", "learned waits need a model"),
         ("sww:b=1h,waits=learned,model=none.npz", "model none.npz: cannot be read"),
-        ("compound:trials=room", "only simulations weigh room against a rented machine so far"),
-        ("portfolio:members=easy+compound/trials=room/waits=none", "only simulations weigh room"),
         ("njw:spot=true", "the service rents the spot machines that the cluster file offers"),
         ("sww:b=-5m", "parameter b: -300 is not between 0 and"),
         ("ljw:t=-1", "parameter t: -1 is not between 0 and"),

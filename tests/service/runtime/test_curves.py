@@ -100,7 +100,10 @@ def test_use_of_gpus_is_shown_where_it_was_measured(it: Serving) -> None:
     assert page.count('class="curve"') == 4
     assert "3 GiB at most, of 80 GiB" in page
     assert "whole boards" in page
-    put(it, points[:1])
+
+
+def test_nothing_is_said_of_gpus_where_they_were_not_measured(it: Serving) -> None:
+    put(it, [[2.0, 1.0, 1]])
     assert (curves(it).gpus_mean, curves(it).gpu_memory_has_gib) == (None, None)
     assert page_of(it).count('class="curve"') == 2
     assert "GPU" not in page_of(it)  # it has asked for none

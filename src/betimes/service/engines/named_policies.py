@@ -55,12 +55,6 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
         Settings.of(chosen)
     if not found.rents(values):
         return
-    rooms = [each for each in found.in_turn(values) if each.policy.room is not None]
-    if any(each.policy.preempts(each.values) for each in rooms):
-        raise PolicyError(
-            f"policy {policy}, parameter trials: only simulations weigh room against a rented machine so far; leave it "
-            "out, and let a portfolio of fitgpp and waiting policies make room for trial jobs"
-        )
     if values.get("spot") == "true":
         raise PolicyError(
             f"policy {policy}, parameter spot: the service rents the spot machines that the cluster file offers; give "

@@ -128,7 +128,7 @@ def overdue(
         promised_at = math.inf if job.promised_finish_at is None else job.promised_finish_at
         if job.basis != "doubled" and promised_at > now_at + SAME_S:
             continue
-        ran_s = job.has_run_s(now_at) if job.progress_frac is None else 0.0  # steps say more than its age
+        ran_s = job.has_worked_s(now_at) if job.progress_frac is None else 0.0  # steps say more than its age
         if job.basis != "doubled" and 0.0 < ran_s < takes(job, now_at)[0] - SAME_S:
             continue  # it has begun later than promised, and ends when it is expected to
         limit_s = math.inf if job.run_limit_s is None else job.run_limit_s - job.run.ran_s(now_at)

@@ -212,6 +212,7 @@ class Run:
     started_at: float | None = None
     stopping: str | None = None  # why it is stopping: preempted, resized, cancelled, requeued, node-goes
     stop_by_at: float | None = None
+    stopping_at: float | None = None  # since when: its work is not expected to go on from then
     suspended_at: float | None = None  # by a user; null: it goes on
     suspended_s: float = 0.0  # in all, before that
     left_s: float | None = None  # that it was believed to have left then; null: unknown
@@ -223,6 +224,8 @@ class Run:
         self.decided_at += by_s
         if self.started_at is not None:
             self.started_at += by_s
+        if self.stopping_at is not None:
+            self.stopping_at += by_s
         if self.suspended_at is not None:
             self.suspended_at += by_s
 
@@ -275,6 +278,7 @@ class Job:
     trials: TrialSet | None = None  # of a set
     ran_s: float = 0.0  # by its earlier runs, together, since its last try: as far as their work was kept
     lost_s: float = 0.0  # and the rest: of work that is done again
+    leaving_s: float = 0.0  # part of `ran_s`: in which these runs were told to stop, and no work was expected
     last_ran_s: float | None = None  # by the last of them; of a set, from its first start to its end
     array_most: int = 0  # elements of the array that may be queued or running at once; 0: any number
     status: Status = Status.BLOCKED
@@ -341,6 +345,10 @@ class Job:
     def has_run_s(self, now_at: float) -> float:
         """Total seconds of its runs whose work counts."""
         return self.ran_s + (self.run.ran_s(now_at) if self.run is not None else 0.0)
+
+    def has_worked_s(self, now_at: float) -> float:
+        """As `has_run_s`, without the seconds in which earlier runs were told to stop."""
+        return self.has_run_s(now_at) - self.leaving_s
 
     def delays_retry(self, at: float) -> bool:
         """Whether it waits for the end of the delay before its next try, not for an instant that its user named."""

@@ -119,7 +119,7 @@ def _retries(ledger: Ledger, event: Event, job: Job) -> None:
     job.status = next_status(job.status, Transition.BLOCK)
     job.units, job.places, job.account, job.rental = 0, [], None, None
     job.failures += 1
-    job.ran_s = job.lost_s = 0.0
+    job.ran_s = job.lost_s = job.leaving_s = 0.0
     job.not_before_at = event.data["not_before_at"]
     job.reason, job.left_at = event.data["reason"], None
     rest(ledger.jobs, job)

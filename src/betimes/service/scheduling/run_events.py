@@ -78,6 +78,7 @@ def _stopping(ledger: Ledger, event: Event, job: Job) -> None:
         if job.run.stopping != "cancelled":
             job.run.stopping = data["why"]
         job.run.stop_by_at = data["stop_by_at"]
+        job.run.stopping_at = event.at_s if job.run.stopping_at is None else job.run.stopping_at
     job.restarting_since_at = event.at_s if data["why"] == "resized" else None
     if data["why"] == "requeued":
         void_promise(ledger, job)  # it is promised anew once it waits again
@@ -170,6 +171,8 @@ def _ended(ledger: Ledger, event: Event, job: Job) -> None:
         job.lost_s += run_s  # it saved nothing when it went, as far as is known
     else:
         job.ran_s += run_s
+        if job.run is not None and job.run.stopping_at is not None:
+            job.leaving_s += min(run_s, max(0.0, (job.left_at or event.at_s) - job.run.stopping_at))
     if job.run is not None:
         ledger.leave_nodes(job, job.left_at or event.at_s, job.run.places, event.at_s)
     if job.run is not None and (whole := set_of(ledger.jobs, job)) is not None:
@@ -185,6 +188,7 @@ def _goes_on(_: Ledger, event: Event, job: Job) -> None:
     if job.run is not None and "kept_s" in event.data:  # earlier versions counted all of it as kept
         kept_s, job.run.resumed_frac = event.data["kept_s"], event.data["frac"]
         job.ran_s, job.lost_s = kept_s, job.ran_s + job.lost_s - kept_s
+        job.leaving_s = 0.0  # it is told what was kept
 
 
 _WHO_RUNS_WHERE = ("launched", "ended", "node-added")
