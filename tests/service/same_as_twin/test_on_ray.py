@@ -43,6 +43,7 @@ class RunsOnRay:
         self.folder = folder
         self._begun: dict[RunId, Future[Started]] = {}
         self._over: dict[RunId, Future[Ended]] = {}
+        self._ranks: dict[RunId, range] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -57,17 +58,20 @@ class RunsOnRay:
         """Start a run where the service has it; returns what Ray reports once all of its processes run."""
         self._begun[launch.run], self._over[launch.run] = Future(), Future()
         end = self._end_of(launch.run)
-        waits = 'trap "" TERM; touch "$0.$RANK"; until [ -e "$0" ]; do sleep 0.1; done'
+        waits = 'trap "touch $0.$RANK.told" TERM; touch "$0.$RANK"; until [ -e "$0" ]; do sleep 0.1; done'
         places = tuple(replace(place, node=self._node_of[place.node]) for place in launch.places)
         self._wait(self._executor.start(replace(launch, command=("sh", "-c", waits, end), places=places)))
         started = self._begun[launch.run].result(PATIENCE_S)
-        for rank in range(len({place.node for place in places})):
+        self._ranks[launch.run] = range(len({place.node for place in places}))
+        for rank in self._ranks[launch.run]:
             until(Path(f"{end}.{rank}").exists)  # from then on it takes its time when it is stopped
         return started
 
     def stop(self, run: RunId) -> None:
-        """Tell a run to leave; it takes its time."""
+        """Tell a run to leave, which takes its time; each of its processes has heard it then, and none ends before."""
         self._wait(self._executor.stop(run, PATIENCE_S))
+        for rank in self._ranks[run]:
+            until(Path(f"{self._end_of(run)}.{rank}.told").exists)
 
     def end(self, run: RunId) -> Ended:
         """Let a run end; returns what Ray reports."""
