@@ -129,9 +129,8 @@ def planned(asked: dict[str, str], job: Allocation) -> Plan:
     """Choose the nodes of a step, and take their cores and GPUs. Raises InputError for what the job does not have."""
     nodes = _wanted_nodes(asked, job)
     counts = _counts(asked, len(nodes), len(job.nodes))
-    if (
-        1 < len(counts) < len(nodes) and "nodelist" not in asked
-    ):  # on as many machines, as launchers of MPI expect
+    # On as many machines as there are, as launchers of MPI expect of a step of fewer nodes.
+    if 1 < len(counts) < len(nodes) and "nodelist" not in asked:
         nodes.sort(key=lambda number: job.nodes[number].at)
     gpus_each = _gpus(asked, "gpus-per-task")
     per_node = _gpus(asked, "gpus-per-node", "gres")

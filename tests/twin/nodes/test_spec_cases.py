@@ -27,9 +27,9 @@ TWO_NODES: list[Row] = [
 ]
 
 
-def run(rows: list[Row], policy: str, nodes: int = 1) -> Result:
+def workload_of(rows: list[Row]) -> Workload:
     columns = np.array(rows, dtype=float)
-    workload = Workload.from_columns(
+    return Workload.from_columns(
         submit_s=columns[:, 3] * MINUTE_S,
         work_s=columns[:, 2] * MINUTE_S,
         qos=columns[:, 0].astype(int),
@@ -38,7 +38,11 @@ def run(rows: list[Row], policy: str, nodes: int = 1) -> Result:
         memory_gib=1.0,
         grace_s=columns[:, 4] * MINUTE_S,
     )
-    return simulate_nodes(workload, policy, cluster=Cluster.uniform(nodes, gpu=8, cpu=32, memory_gib=256))
+
+
+def run(rows: list[Row], policy: str, nodes: int = 1) -> Result:
+    cluster = Cluster.uniform(nodes, gpu=8, cpu=32, memory_gib=256)
+    return simulate_nodes(workload_of(rows), policy, cluster=cluster)
 
 
 def slowdowns(result: Result) -> list[float]:

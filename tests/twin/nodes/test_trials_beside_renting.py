@@ -23,11 +23,7 @@ from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.options import SimulationOptions
 from tests.core.nodes.invariants import check
 from tests.twin.nodes.driving import step_through
-
-BE, TE = 0, 1
-MINUTE_S = 60.0
-
-Row = tuple[int, float, float, float, float]  # class, GPUs, run time, submission, grace period
+from tests.twin.nodes.test_spec_cases import BE, MINUTE_S, TE, Row, workload_of
 
 ONE_VICTIM: list[Row] = [(BE, 8, 60, 0, 3), (TE, 4, 5, 10, 0)]
 TWO_TRIALS: list[Row] = [(BE, 8, 60, 0, 3), (TE, 8, 5, 10, 0), (TE, 8, 5, 10, 0)]
@@ -54,22 +50,14 @@ def cluster_of(nodes: int, boot_min: float, setup_min: float = 0.0, **terms: Any
     )
 
 
-def workload_of(rows: list[Row], rents: list[str] | None = None) -> Workload:
-    columns = np.array(rows, dtype=float)
-    jobs = Workload.from_columns(
-        submit_s=columns[:, 3] * MINUTE_S,
-        work_s=columns[:, 2] * MINUTE_S,
-        qos=columns[:, 0].astype(int),
-        gpu=columns[:, 1],
-        cpu=1.0,
-        memory_gib=1.0,
-        grace_s=columns[:, 4] * MINUTE_S,
-    )
+def with_wishes(rows: list[Row], rents: list[str] | None) -> Workload:
+    """rents: what each job wishes of rented machines; null: nothing."""
+    jobs = workload_of(rows)
     return jobs if rents is None else replace(jobs, extra={"rent": np.array(rents)})
 
 
 def run(rows: list[Row], policy: str, cluster: Cluster, rents: list[str] | None = None) -> Result:
-    return simulate_nodes(workload_of(rows, rents), policy, cluster=cluster, predict=True)
+    return simulate_nodes(with_wishes(rows, rents), policy, cluster=cluster, predict=True)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +215,7 @@ def test_what_holds_in_any_case(most: int, capacity: int | None, parameters: str
     for seed in range(3):
         rows, rents = crowd(seed)
         cluster = cluster_of(2, 4, capacity=capacity)
-        jobs = workload_of(rows, rents)
+        jobs = with_wishes(rows, rents)
         policy = f"compound:t=5m,b=1h,waits=none,trials=room,P={most}{parameters}"
         simulation = NodesSimulation(
             jobs, parse_nodes_policy(policy), SimulationOptions(cluster=cluster, seed=seed)

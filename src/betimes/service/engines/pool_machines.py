@@ -21,7 +21,7 @@ class PoolMachines:
     def __init__(self, driver: Driver, rented: RentedMachines) -> None:
         self._driver, self._rented = driver, rented
         driver.machines = rented
-        self._told = 0  # the first order that is not decided about outside
+        self._first_new = 0  # generation of the first order that `take` has not returned yet
         self._leaving: dict[int, int] = {}  # generations of machines that were given back, by number
         self._lost: list[int] = []  # slots of jobs whose machines are gone
         self._looks = True  # machines are ordered at the next instant, though nothing is submitted
@@ -31,7 +31,7 @@ class PoolMachines:
         driver, rented = self._driver, self._rented
         driver.state.pool[0].now = now_s
         machine = rented.request(driver, offer, requested_s, math.inf if up_s is None else up_s)
-        self._told, self._looks = rented.requested, True
+        self._first_new, self._looks = rented.requested, True
         if up_s is not None:
             rented.open(driver, machine)
             rented.resize(driver)
@@ -95,10 +95,10 @@ class PoolMachines:
         """The slots of jobs that have lost units with machines since the last call, and orders and returns."""
         rented = self._rented
         lost = [*self._lost, *(slot for each in rented.gone for slot in each.left_by)]
-        orders = [_order(each) for each in rented.there if each.serial >= self._told]
+        orders = [_order(each) for each in rented.there if each.serial >= self._first_new]
         returns = [ReleaseMachine(each.node, each.serial) for each in rented.gone]
         self._leaving |= {each.node: each.serial for each in rented.gone}
-        self._lost, self._told = [], rented.requested
+        self._lost, self._first_new = [], rented.requested
         rented.gone.clear()
         return lost, [*orders, *returns]
 

@@ -18,9 +18,8 @@ from betimes.units import length
 
 MOST_SAID = 500  # characters of a last line
 MARK = "BETIMES_COMMAND"  # a variable of a command's processes, by which those of a killed service are found
-_DEATH_S = (
-    5.0  # after SIGKILL, until a process is left to itself: one whose disk does not answer does not die
-)
+# After SIGKILL, until a process is left to itself: one whose disk does not answer does not die.
+_DEATH_S = 5.0
 
 # The shell enters the folder, as another user may enter less than root.
 _IN_FOLDER = 'cd "$1" 2>/dev/null; exec /bin/sh -c "$0"'
