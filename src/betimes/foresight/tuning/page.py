@@ -88,7 +88,7 @@ put();
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title>
-<style>body{{font-family:system-ui,sans-serif;margin:1.5rem;color:#222;background:#fff}}
+<style>body{{font-family:system-ui,sans-serif;margin:1.5rem;color:#222;background:#fff}}h1{{overflow-wrap:anywhere}}
 #command{{background:#f3f3f3;padding:.6rem;white-space:pre-wrap;word-break:break-all;min-height:1.2em}}
 .wide{{overflow-x:auto}}#front{{min-width:{width}px}}table{{border-collapse:collapse}}
 th,td{{padding:.3rem 1rem .3rem 0;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}}
