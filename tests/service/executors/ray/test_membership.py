@@ -124,7 +124,36 @@ def test_a_service_waits_for_the_first_agent_and_then_no_longer_for_others(
     assert "no node's agent has started within 0.05 s; waiting" in caplog.text
     monkeypatch.setattr(joining, "AGENT_S", 0.1)
     assert asyncio.run(joining.first_machines(Membership(cluster, 1.0, lambda: ("a",)))) == []
-    assert "node b runs no jobs: its agent has not started within 0.1 s" in caplog.text
+    assert "node b runs no jobs: its agent has not started within" in caplog.text
+    assert "install betimes[ray]" not in caplog.text.split("node b runs no jobs")[1].splitlines()[0]
+
+
+def test_a_look_that_fails_is_logged_and_machines_are_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(joining, "LOOK_S", 0.01)
+    cluster = FakeCluster("a")
+    answers = cluster.nodes
+    failures = [KeyError("a field that this version of Ray has not"), Unavailable("no cluster")]
+
+    async def nodes() -> list[ClusterNode]:
+        if failures:
+            raise failures.pop()
+        return await answers()
+
+    monkeypatch.setattr(cluster, "nodes", nodes)
+
+    async def main() -> Change:
+        told = asyncio.get_running_loop().create_future()
+        watching = asyncio.create_task(Membership(cluster, 1.0, list).watch(told.set_result))
+        try:
+            return await asyncio.wait_for(told, 5.0)
+        finally:
+            watching.cancel()
+
+    assert [machine.name for machine in asyncio.run(main()).joined] == ["a"]
+    assert caplog.text.count("whether machines of Ray have joined or left is not known") == 1
+    assert "a field that this version of Ray has not" in caplog.text
 
 
 def test_labels_of_ray_are_labels_of_the_node() -> None:

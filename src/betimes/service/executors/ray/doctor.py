@@ -16,7 +16,7 @@ from betimes import __version__
 from betimes.errors import InputError, Unavailable
 from betimes.service.executors.ray.agent import NodeFacts
 from betimes.service.executors.ray.connection import ClusterConnection, ClusterNode
-from betimes.service.executors.ray.joining import AGENT_S, asks_for_token, check_closed
+from betimes.service.executors.ray.joining import AGENT_S, INSTALL, NO_AGENT, asks_for_token, check_closed
 
 MOST_SKEW_S = 1.0  # between the clocks of two machines, beyond the time of the question
 _NAME = "betimes-doctor"  # of its agents
@@ -93,10 +93,10 @@ async def _of_node(connection: ClusterConnection, node: ClusterNode, mark: Path 
             answered_s = time.time()
             sees = mark is None or await connection.call(node.name, "sees", os.fspath(mark))
             await connection.release(node.name)
-    except (TimeoutError, Unavailable) as error:
-        why = str(error) or f"no answer within {AGENT_S:g} s"
-        text = f"{why}; install betimes[ray] {__version__} there, for the Python that runs Ray"
-        return [Finding("agent", node.name, False, text)]
+    except TimeoutError:
+        return [Finding("agent", node.name, False, NO_AGENT)]
+    except Unavailable as error:
+        return [Finding("agent", node.name, False, f"{error}; {INSTALL}")]
     found = [
         Finding("agent", node.name, True, f"on {facts.hostname}"),
         _versions(node, facts),

@@ -30,6 +30,8 @@ NOTICES_S = 5.0  # between two looks whether rented machines are about to be tak
 AGENT_S = 300.0  # until a node's agent answers the first time: Ray takes minutes on a busy machine
 OTHERS_S = 60.0  # at a start: until nodes join later, if one can run jobs
 AGAIN_S = 60.0  # until a node that could run no jobs is tried again
+INSTALL = f"install betimes[ray] {__version__} there, for the Python that runs Ray"
+NO_AGENT = f"its agent has not started within {AGENT_S:g} s: Ray starts no workers there, or it is very busy"
 LOST_AFTER_S = float(os.environ.get("RAY_gcs_rpc_server_reconnect_timeout_s", "60"))  # noqa: SIM112 (as Ray spells it)
 """From the whole cluster's silence until nodes that have not come back count as lost: Ray lets a node without its head
 go on for so long, and its runs go on with it."""
@@ -208,16 +210,26 @@ class Membership:
         return Change(tuple(machine for name, machine in alive.items() if name in usable), left)
 
     async def watch(self, report: Callable[[Change], None]) -> None:
-        """Report every change, for ever."""
+        """Report every change, for ever; of looks that fail one after the other in one way the first is logged."""
+        failure = ""
         try:
             while True:
                 await asyncio.sleep(LOOK_S)
                 try:
                     change = await self.look()
+                    if change.joined or change.left:
+                        report(change)
                 except Unavailable:  # the connection reports it, and reconnects
                     continue
-                if change.joined or change.left:
-                    report(change)
+                except Exception as error:
+                    if repr(error) != failure:
+                        log.exception(
+                            "whether machines of Ray have joined or left is not known; it is looked at every %g s",
+                            LOOK_S,
+                        )
+                    failure = repr(error)
+                else:
+                    failure = ""
         finally:
             self.close()
 
@@ -255,21 +267,16 @@ class Membership:
         try:
             async with asyncio.timeout(AGENT_S):
                 facts: NodeFacts = await self._cluster.call(name, "facts")
-            trouble = None if facts.betimes == __version__ else f"it has Betimes {facts.betimes}"
+            trouble = None if facts.betimes == __version__ else f"it has Betimes {facts.betimes}; {INSTALL}"
         except TimeoutError:
-            trouble = f"its agent has not started within {AGENT_S:g} s: Ray starts no workers there, or it is very busy"
+            trouble = NO_AGENT
         except Unavailable as error:
-            trouble = str(error)
+            trouble = f"{error}; {INSTALL}"
         if trouble is None:
             self._unusable.pop(name, None)
             return True
         if name not in self._unusable:
-            log.warning(
-                "node %s runs no jobs: %s; install betimes[ray] %s there, `betimes doctor` checks it",
-                name,
-                trouble,
-                __version__,
-            )
+            log.warning("node %s runs no jobs: %s; `betimes doctor` checks it", name, trouble)
         self._unusable[name] = time.monotonic() + AGAIN_S
         return False
 
