@@ -102,7 +102,7 @@ def _spec(asked: dict[str, Any]) -> WhatIfSpec:
     try:
         return WhatIfSpec(**asked)
     except ValidationError as error:
-        faults = faults_of(error.errors(include_url=False), tuple(WhatIfSpec.model_fields), "change")
+        faults = faults_of(error.errors(include_url=False), WhatIfSpec, "change")
         raise InputError("; ".join(f"{field}: {text}" for field, text in faults)) from None
 
 

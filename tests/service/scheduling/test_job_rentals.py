@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from betimes.errors import Refused
+from betimes.kernels import as_array
 from betimes.service.machines.budgets import parse_budgets
 from betimes.service.machines.fake_cloud import Outage, Reclaim, SetCapacity
 from betimes.service.machines.provider import OpenCloud
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.job_states import Status
+from betimes.service.spec.users import User, UserLimits
 from tests.service.reliability.cluster import spec
 from tests.service.runtime.test_rentals import BIG, House, clouds
 
@@ -285,6 +287,39 @@ def test_another_policy_takes_over_while_a_machine_is_rented(tmp_path: Path) -> 
 
     house = play(tmp_path, "njw", switches)
     assert leases(house) == [("big-0", 0.0, 160.0)]
+
+
+@pytest.mark.parametrize("other", ["njw", "nodes:fifo"], ids=["a restart", "another policy"])
+def test_a_job_whose_machine_boots_counts_among_the_running_ones_of_its_user(
+    other: str, tmp_path: Path
+) -> None:
+    async def begins(house: House) -> None:
+        await house.backend.add_user(User(name="ann", limits=UserLimits(max_running_jobs=2)), "ann")
+        await two_jobs(house)
+        await same_counts(house)
+        if other != "njw":
+            await house.backend.set_policy(other, "ann")
+
+    async def goes_on(house: House) -> None:
+        await same_counts(house)
+        (third,) = await house.submit(10.0, cpu=0.5)
+        reason = (await house.backend.job(third)).job.reason
+        assert reason is not None
+        assert reason.text.startswith("the running jobs of ann hold 2 of at most 2 jobs")
+        for second in (61.0, 101.0, 160.0, 171.0):
+            await house.at(second)
+            await same_counts(house)
+        assert await house.job(third) == (Status.FINISHED, 1)
+
+    async def same_counts(house: House) -> None:
+        """Log and engine have counted the same for each user."""
+        scheduler = house.controller.scheduler
+        users = as_array(scheduler.engine.state.users)
+        for at, account in enumerate(scheduler.ledger.shares.accounts.values()):
+            for name, value in vars(account).items():
+                assert users[at][name] == pytest.approx(value, rel=1e-12, abs=1e-9), name
+
+    play(tmp_path, "njw", begins, goes_on)
 
 
 def test_a_quote_has_both_options_and_which_is_taken(tmp_path: Path) -> None:

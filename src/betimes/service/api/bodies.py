@@ -68,7 +68,7 @@ def _checked(body: bytes, model: type[Any]) -> Any:
         found = model.model_validate_json(body, strict=True)
     except ValidationError as error:
         what = "job" if model is JobSpec else "request of this kind"
-        raise refusal(invalid(error, what, model.model_fields)) from None
+        raise refusal(invalid(error, what, model)) from None
     if _NUL.search(body):
         message = "a text of the body holds a NUL character (\\u0000), which cannot be kept; leave it out"
         raise Rejected(422, "refused", message)
@@ -95,7 +95,7 @@ async def _batch(parsed: dict[str, Any], weigh: bool, limits: Limits) -> list[Jo
         try:
             specs.append(JobSpec.model_validate_json(text, strict=True))
         except ValidationError as error:
-            faults += invalid(error, "job", JobSpec.model_fields, f"jobs[{number}]")
+            faults += invalid(error, "job", JobSpec, f"jobs[{number}]")
         if number % SLICE == SLICE - 1:
             await asyncio.sleep(0)
     if faults:

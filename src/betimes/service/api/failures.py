@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from fastapi import FastAPI, Request
@@ -27,7 +27,7 @@ from betimes.errors import (
     Unknown,
 )
 from betimes.service.api.models import ErrorBody, Failure, Fault
-from betimes.service.spec.spec_errors import faults_of
+from betimes.service.spec.spec_errors import Known, faults_of
 
 MOST_DETAILS = 100
 MOST_SHOWN = 60  # characters of a value in a message
@@ -76,7 +76,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unforeseen)
 
 
-def invalid(error: ValidationError, what: str, known: Iterable[str], within: str = "") -> list[Fault]:
+def invalid(error: ValidationError, what: str, known: Known, within: str = "") -> list[Fault]:
     """A model's faults; `within`: its place in the body. Raises Rejected for a body that is no JSON at all."""
     found = error.errors(include_url=False)
     if found[0]["type"] == "json_invalid":
@@ -106,9 +106,9 @@ def shown(value: object) -> str:
     return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."
 
 
-def _faults(found: Sequence[ErrorDetails], what: str, known: Iterable[str], within: str = "") -> list[Fault]:
+def _faults(found: Sequence[ErrorDetails], what: str, known: Known, within: str = "") -> list[Fault]:
     faults: list[Fault] = []
-    for field, text in faults_of(found, tuple(known), what):
+    for field, text in faults_of(found, known, what):
         place = ".".join(part for part in (within, field) if part)
         faults.append(Fault(field=_clean(place) or None, message=_clean(text)))
     return faults

@@ -46,7 +46,7 @@ def fleet_settings(name: str) -> dict[str, str]:
     try:
         table = FleetTable.model_validate(found["fleet"])
     except ValidationError as error:
-        first = faults_of(error.errors(include_url=False), tuple(FleetTable.model_fields), "table [fleet]")[0]
+        first = faults_of(error.errors(include_url=False), FleetTable, "table [fleet]")[0]
         raise ClusterError(f"{path}, field fleet.{first.field}: {first.text}") from None
     if found.get("nodes"):
         raise ClusterError(

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from betimes.errors import BetimesError, Conflict, Refused
+from betimes.errors import BetimesError, Conflict, InputError, Refused
 from betimes.service.machines.machine import REAL
 from betimes.service.runtime.admission import (
     can_be_known,
@@ -122,7 +122,10 @@ class Submissions:
             return []
         try:
             return await self.promises.options(specs[0], user)
-        except BetimesError as error:  # the submission, which comes next, refuses it
+        except InputError:
+            # The submission, which comes next, refuses it.
+            return []
+        except BetimesError as error:
             log.warning("no options for the job to be submitted: %s", error)
             return []
 

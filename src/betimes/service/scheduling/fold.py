@@ -55,7 +55,7 @@ def apply(ledger: Ledger, event: Event) -> Job | None:
     if event.job is not None and job is None and event.kind not in _OF_NEW:
         return None  # it was over within the turn; a promise may still have been on its way
     count_paid_by_moved(ledger, event, job)
-    before = job.units if job is not None else 0
+    before = job.counted_units if job is not None else 0
     if change is not None:
         job = change(ledger, event, job) or job
     if ledger.shares.accounts and job is not None:

@@ -323,6 +323,12 @@ class Job:
     logged_at: float | None = None
     """The instant of its submission by the log, whose clock was wrong; null: as `submitted_at`."""
 
+    @property
+    def counted_units(self) -> int:
+        """The units that count as its user's: those that it holds, or will on machines that boot for it alone."""
+        rental = self.rental
+        return self.units if rental is None or rental.is_up else sum(rental.units)
+
     def correct_clock(self, by_s: float) -> None:
         """The clock by which it has begun so far was behind by so much."""
         if self.logged_at is None:

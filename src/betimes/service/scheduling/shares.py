@@ -85,15 +85,15 @@ class Shares:
                     self.moved(job, 0, now_s)
 
     def moved(self, job: Job, before: int, now_s: float) -> None:
-        """A job holds `job.units` from now on, after `before`: as `core.shares.count_held`."""
-        account = self.accounts.get(job.user)
-        if account is None or job.set_id is not None or job.units == before:
+        """A job holds `job.counted_units` from now on, after `before`: as `core.shares.count_held`."""
+        account, units = self.accounts.get(job.user), job.counted_units
+        if account is None or job.set_id is not None or units == before:
             return
         amounts = job.spec.unit.most
         account.recent = account.recent_at(now_s, self.counted_half_life_s)
         account.since_s = max(now_s, account.since_s)
-        account.charge += (job.units - before) * unit_charge(amounts)
-        starts = (job.units > 0) - (before > 0)
+        account.charge += (units - before) * unit_charge(amounts)
+        starts = (units > 0) - (before > 0)
         account.running += starts
         account.units += starts * float(job.spec.max_units)
         account.memory += starts * float(job.spec.max_units) * amounts[2]

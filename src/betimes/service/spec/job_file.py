@@ -76,7 +76,7 @@ class Draft:
         try:
             return JobSpec.model_validate(fields)
         except ValidationError as error:
-            first, *others = faults(error, KNOWN)
+            first, *others = faults(error)
             field = first.field.partition(".")[0].partition("[")[0]
             if field in over:
                 raise

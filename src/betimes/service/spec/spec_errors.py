@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from betimes.errors import did_you_mean
-from betimes.service.spec.family_demand import FamilyDemand
 from betimes.service.spec.job_spec import JobSpec
+
+Known = Sequence[str] | type[BaseModel]
+"""What is suggested for an unknown field: names, of the request itself, or those of its model and the models in it."""
 
 _EXACT, _HUGE = 10**15, 10**300  # below which a number is shown to the last digit, and at all
 _BRANCHES = ("str", "Curve")  # of a union, which pydantic names in a location
@@ -24,12 +26,12 @@ class Fault(NamedTuple):
     text: str
 
 
-def faults(error: ValidationError, known: Sequence[str] = ()) -> list[Fault]:
-    """All faults found by the model, in its order; `known`: the names to suggest for an unknown field."""
-    return faults_of(error.errors(include_url=False), known or tuple(JobSpec.model_fields))
+def faults(error: ValidationError, known: Known = JobSpec) -> list[Fault]:
+    """All faults of a job found by the model, in its order."""
+    return faults_of(error.errors(include_url=False), known)
 
 
-def faults_of(found: Sequence[ErrorDetails], known: Sequence[str], what: str = "job") -> list[Fault]:
+def faults_of(found: Sequence[ErrorDetails], known: Known, what: str = "job") -> list[Fault]:
     """The same from pydantic's list: for a job, or another kind of request."""
     branches = [_branch(e["loc"]) for e in found]
     tables = {
@@ -60,7 +62,7 @@ def _branch(loc: tuple[str | int, ...]) -> _Branch | None:
     return None
 
 
-def first_fault(error: ValidationError, known: Sequence[str] = (), what: str = "answer") -> str:
+def first_fault(error: ValidationError, known: Known = (), what: str = "answer") -> str:
     """The first fault of a table or an answer, with its field."""
     field, text = faults_of(error.errors(include_url=False), known, what)[0]
     return f"field {field}: {text}" if field else text
@@ -75,13 +77,32 @@ def _field(loc: Sequence[str | int]) -> str:
     return text
 
 
-def _text(error: ErrorDetails, known: Sequence[str], what: str) -> str:
+def _known_at(known: Known, loc: Sequence[str | int]) -> Sequence[str]:
+    """The fields beside the one at `loc`; none where that is not known."""
+    if not isinstance(known, type):
+        return known if len(loc) == 1 else ()
+    for part in loc[:-1]:
+        if part in known.model_fields:
+            inner = next(_models_in(known.model_fields[str(part)].annotation), None)
+            if inner is None:
+                return ()
+            known = inner
+    return tuple(known.model_fields)
+
+
+def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for each in get_args(annotation):
+        yield from _models_in(each)
+
+
+def _text(error: ErrorDetails, known: Known, what: str) -> str:
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     shown = _shown(given)
     match kind:
         case "extra_forbidden":
-            inner = error["loc"][0] == "demand"
-            return unknown_field(str(error["loc"][-1]), tuple(FamilyDemand.model_fields) if inner else known)
+            return unknown_field(str(error["loc"][-1]), _known_at(known, error["loc"]))
         case "missing":
             return f"missing; every {what} needs it"
         case "greater_than_equal" | "greater_than":
@@ -123,7 +144,8 @@ def _text(error: ErrorDetails, known: Sequence[str], what: str) -> str:
 
 def unknown_field(name: str, known: Sequence[str]) -> str:
     """The message for an unknown field."""
-    return f"unknown field {name[:40]!r}{did_you_mean(name, known)}; known are {', '.join(known)}"
+    there = f"; known are {', '.join(known)}" if known else ""
+    return f"unknown field {name[:40]!r}{did_you_mean(name, known)}{there}"
 
 
 def _shown(given: object) -> str:

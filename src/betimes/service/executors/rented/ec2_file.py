@@ -84,7 +84,7 @@ def read_ec2(name: str, cluster: Cluster) -> tuple[Ec2Settings, Cluster]:
     try:
         settings = Ec2Settings.model_validate(found["ec2"])
     except ValidationError as error:
-        first = faults_of(error.errors(include_url=False), tuple(Ec2Settings.model_fields), "table [ec2]")[0]
+        first = faults_of(error.errors(include_url=False), Ec2Settings, "table [ec2]")[0]
         raise ClusterError(f"{path}, field ec2.{first.field}: {first.text}") from None
     for number, offer in enumerate(cluster.offers, 1):
         try:

@@ -159,7 +159,7 @@ class ScriptCall(Generic[_M]):
         except ValidationError as error:
             raise CloudError(
                 f"{self._script} printed {printed.strip()[:60]!r}, where one JSON object is expected: "
-                f"{first_fault(error, tuple(self._model.model_fields))}"
+                f"{first_fault(error, self._model)}"
             ) from None
 
 
