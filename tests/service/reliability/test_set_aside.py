@@ -18,7 +18,9 @@ from betimes.service.runtime.health import Readiness
 from betimes.service.runtime.launches import Launches
 from betimes.service.scheduling.events import Ended, RunId
 from betimes.service.scheduling.jobs import Jobs
+from betimes.service.scheduling.renting import JobRentals
 from betimes.service.scheduling.reports import ReportHandling
+from betimes.service.scheduling.state import Occupancy
 from betimes.service.scheduling.user_budgets import UserBudgets
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import Assembly, assembled
@@ -209,16 +211,37 @@ def test_a_delay_that_cannot_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert {(event.job, event.data["what"]) for event in found} == {(2, "whether job 2 may queue")}
 
 
-def test_a_timer_that_cannot_be_carried_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("part", "step", "what"),
+    [
+        (UserBudgets, "before_decision", "what is due by itself: budgets"),
+        (JobRentals, "after_decision", "what follows a decision: machines of jobs"),
+    ],
+)
+def test_a_step_of_a_part_that_cannot_be_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: type, step: str, what: str
+) -> None:
     async def goes_on(service: Assembly) -> None:
         await service.settle()
-        poison(monkeypatch, UserBudgets, "before_decision", lambda: True)
+        poison(monkeypatch, part, step, lambda: True)
         await submit(service, 2)
         await service.advance_to(30.0)
         assert await status(service, 2) == "finished"
 
     (found,) = play(tmp_path, goes_on)
-    assert found.data["what"] == "what is due by itself: budgets"
+    assert found.data["what"] == what
+
+
+def test_a_grant_that_cannot_be_carried_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    poison(monkeypatch, Occupancy, "reserve", lambda run, _: run.job == POISONED)
+
+    async def goes_on(service: Assembly) -> None:
+        await submit(service, 3)
+        await service.advance_to(30.0)
+        assert [await status(service, number) for number in (1, 2, 3)] == ["finished", "queued", "finished"]
+
+    (found,) = play(tmp_path, goes_on)
+    assert (found.job, found.data["what"]) == (POISONED, "the start of the run of job 2")
 
 
 def test_a_run_that_cannot_be_handed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

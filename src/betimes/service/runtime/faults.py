@@ -10,7 +10,8 @@ from betimes.errors import InputError, ServiceError
 from betimes.service.scheduling.admission import ARRAY
 from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.nodes import LOSE
-from betimes.service.scheduling.scheduler import POLICY, Scheduler
+from betimes.service.scheduling.runs import LAUNCH
+from betimes.service.scheduling.scheduler import DUE, FOLLOWS, POLICY, Scheduler
 from betimes.service.scheduling.state import Step
 
 if TYPE_CHECKING:
@@ -24,11 +25,13 @@ _STEPS = {
     "stop": "the stop of job {} before its node goes",
     LOSE: "the loss of the run of job {} with its node",
     "trials": "the state of the set of trials {}",
-    "timer": "what is due by itself: {}",
+    LAUNCH: "the start of the run of job {}",
+    DUE: "what is due by itself: {}",
+    FOLLOWS: "what follows a decision: {}",
     ARRAY: "the next elements of array {}",
     POLICY: "a decision of policy {}",
 }
-_OF_JOBS = ("admit", "promise", "stop", LOSE, "trials", ARRAY)
+_OF_JOBS = ("admit", "promise", "stop", LOSE, "trials", ARRAY, LAUNCH)
 
 
 def _run_of(what: object) -> tuple[str, int | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from betimes.service.machines.machine import REAL
@@ -16,6 +17,8 @@ from betimes.service.scheduling.policy_engine import LEAST_END_S, PolicyEngine
 from betimes.service.scheduling.run_events import keeps_still
 from betimes.service.scheduling.state import SchedulerState
 
+LAUNCH = "launch"
+"""The step of a turn in which a run starts."""
 SUSPENDED_S = 86_400.0
 """For how long a suspended run is expected not to go on: no one has said when it will."""
 
@@ -46,17 +49,20 @@ class Runs(Part):
             run = job.run
             if run is not None and run.launched and run.stopping is None and run.units < job.units:
                 self._resize(job, RunId(job.job_id, run.number))
-            if run is None or run.launched:
-                continue
-            places = state.occupancy.reserve(RunId(job.job_id, run.number), job)
-            if places is None:
-                continue
-            cost = self._cost_of_resuming(job, places)
-            state.log(
-                "launched", "policy", job.job_id, number=run.number, units=job.units, places=places, **cost
-            )
-            state.note_run(job)
-            state.effects.append(StartRun(RunId(job.job_id, run.number)))
+            if run is not None and not run.launched:
+                state.take_step(LAUNCH, job.job_id, partial(self._launch, job, run))
+
+    def _launch(self, job: Job, run: Run) -> None:
+        state, of = self._state, RunId(job.job_id, run.number)
+        places = state.occupancy.reserve(of, job)
+        if places is None:
+            return
+        cost = self._cost_of_resuming(job, places)
+        state.log(
+            "launched", "policy", job.job_id, number=run.number, units=job.units, places=places, **cost
+        )
+        state.note_run(job)
+        state.effects.append(StartRun(of))
 
     def stop(self, job: Job, why: str, cause: str) -> None:
         """Stop a job's run: resized, or cancelled."""

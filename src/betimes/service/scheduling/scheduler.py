@@ -59,6 +59,8 @@ from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec
 
 POLICY = "policy"
 """The step of a turn in which the policy decides."""
+DUE, FOLLOWS = "due", "follows"
+"""The steps that each part takes before and after that."""
 LEFT_OUT_S = 1.0
 """Between two turns without an input, where steps are left out."""
 
@@ -496,14 +498,14 @@ class Scheduler:
         self._state.doing = None
         self.policy.renew_if_outdated()
         for part in self._parts:
-            self._state.take_step("timer", part.name, part.before_decision)
+            self._state.take_step(DUE, part.name, part.before_decision)
         self._state.is_resuming = False
         self.policy.take_back_units()
         rounds = self._decide(asleep)
         self._decisions.apply(rounds)
         for part in self._parts:
-            part.after_decision()
-        self._decisions.explain_idle(rounds)
+            self._state.take_step(FOLLOWS, part.name, part.after_decision)
+        self._state.take_step(FOLLOWS, "idle", partial(self._decisions.explain_idle, rounds))
 
     def _restate(self) -> Restated:
         """Tell the engine what of jobs' work has turned out to be another, and why."""
