@@ -16,6 +16,7 @@ from betimes.service.scheduling.job import Job, spec_text
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.policy_engine import WATCHES, PolicyEngine
 from betimes.service.scheduling.queues import Queues
+from betimes.service.scheduling.runs import Restated
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.job_changes import ALWAYS, RUNNING, UNFORESEEN, JobChanges
 from betimes.service.spec.job_spec import JobSpec, parse_after, split_after
@@ -43,8 +44,7 @@ class Edits:
     ) -> None:
         self._state, self._engine = state, engine
         self._jobs, self._admission, self._queues, self._renewal = jobs, admission, queues, renewal
-        # Jobs with another estimate since the last decision, and the cause.
-        self._restated: dict[int, str] = {}
+        self._restated: dict[int, Restated] = {}  # jobs with another estimate since the last decision
         self._renews = False
 
     def check(self, number: int, changes: JobChanges) -> JobSpec:
@@ -93,10 +93,10 @@ class Edits:
             if before.limit_s != request.limit_s:
                 self._engine.set_limit(job)
             if not RESTATING.isdisjoint(changes.given) and job.trials is None:
-                self._restated[number] = f"user:{user}"
+                self._restated[number] = Restated(f"user:{user}")
 
-    def hand_over(self) -> dict[int, str]:
-        """Pass the changes since the last decision to the engine; the jobs with another belief, and the cause.
+    def hand_over(self) -> dict[int, Restated]:
+        """Pass the changes since the last decision to the engine; the jobs with another belief, and why.
 
         An engine takes a job's request once. One that is made anew keeps the order of the queue.
         """

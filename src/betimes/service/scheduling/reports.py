@@ -17,7 +17,7 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.run_ends import Next, what_follows
-from betimes.service.scheduling.runs import Runs
+from betimes.service.scheduling.runs import Restated, Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.throughputs import LEAST_BESIDE_S, SAME_FRAC, RelativeThroughput
 from betimes.service.scheduling.trials import TrialSets
@@ -224,10 +224,10 @@ class ReportHandling:
                     now_at - job.run.paused_s(now_at), self._engine.speed(job) * self._engine.pace(job)
                 )
 
-    def take_repaced(self) -> dict[int, str]:
-        """The jobs whose speed has turned out to be another since the last call, and the cause."""
+    def take_repaced(self) -> dict[int, Restated]:
+        """The jobs whose speed has turned out to be another since the last call."""
         repaced, self._repaced = self._repaced, set()
-        return dict.fromkeys(repaced, "progress")
+        return dict.fromkeys(repaced, Restated("progress"))
 
     def _rate_of(self, number: int) -> ProgressRate:
         return self._rates.setdefault(number, ProgressRate())

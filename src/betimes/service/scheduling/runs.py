@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from betimes.service.machines.machine import REAL
+from betimes.service.machines.machine import HERE, REAL
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun, SuspendRun
 from betimes.service.scheduling.events import RunId
@@ -23,6 +23,17 @@ SUSPENDED_S = 86_400.0
 """For how long a suspended run is expected not to go on: no one has said when it will."""
 
 
+class Restated(NamedTuple):
+    """Why the engine takes a job's work left for another. basis: null: as before. more: for the event."""
+
+    cause: str
+    more: Mapping[str, Any] = {}
+    basis: str | None = None
+
+
+BY_PROGRESS = Restated("progress", basis="progress")
+
+
 class Runs(Part):
     """Runs as requested of the executors; a run holds its nodes until the executor reports its exit."""
 
@@ -31,7 +42,7 @@ class Runs(Part):
     def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
         self._state, self._engine = state, engine
         self._resizing: dict[RunId, int] = {}  # runs that are being given another width
-        self._restated: dict[int, str] = {}  # jobs of suspended runs with another belief, and the cause
+        self._restated: dict[int, Restated] = {}  # jobs whose runs stand still, or no longer do
 
     def after_decision(self) -> None:
         """Launch runs that have been granted room."""
@@ -95,7 +106,7 @@ class Runs(Part):
         self._state.log("suspended", cause, job.job_id, number=run.number, left_s=left_s, reason=reason)
         self._state.note_run(job)
         if left_s is not None:
-            self._restated[job.job_id] = cause
+            self._restated[job.job_id] = Restated(cause, {"suspended": True})
             self._engine.believe(job.job_id, (left_s + SUSPENDED_S) * rate)
         self._state.effects.append(SuspendRun(RunId(job.job_id, run.number)))
 
@@ -113,13 +124,48 @@ class Runs(Part):
         """A suspended run goes on, or is over: its job has as much left as when it was suspended."""
         run = job.run
         if run is not None and run.left_s is not None and self._engine.knows(job):
-            self._restated[job.job_id] = cause
+            self._restated[job.job_id] = Restated(cause, {"suspended": False})
             self._engine.believe(job.job_id, run.left_s * self._engine.rate(job))
 
-    def take_restated(self) -> dict[int, str]:
-        """The jobs whose belief has changed since the last call as their runs are suspended or no longer; the cause."""
+    def fall_behind(self, for_s: float, corrected_s: float) -> bool:
+        """The service's machine sleeps for so long, and a clock is corrected: runs take longer; whether any does."""
+        behind = False
+        for job in self._state.ledger.jobs.values():
+            stands_s = corrected_s + (for_s if self._is_here(job) else 0.0)
+            if job.run is None or job.run.started_at is None or job.run.stopping is not None or not stands_s:
+                continue
+            if self._engine.knows(job):
+                left_s = self._engine.believed_left_s(job) + stands_s * self._engine.rate(job)
+                self._engine.believe(job.job_id, left_s)
+                self._restated[job.job_id] = Restated("timer", {"slept": True})
+                behind = True
+        return behind
+
+    def note_sleep(self, for_s: float) -> None:
+        """Log for how long the runs on the service's machine slept: others went on."""
+        for job in [*self._state.ledger.jobs.values()] if for_s else ():
+            if self._is_here(job):
+                self._state.log("slept", "timer", job.job_id, for_s=for_s)
+                self._state.note_run(job)
+
+    def _is_here(self, job: Job) -> bool:
+        """Whether a job's command runs on the service's machine."""
+        if job.run is None or job.run.started_at is None:
+            return False
+        nodes = self._state.ledger.nodes
+        return all(nodes[name].machine.kind in HERE for name, _ in job.run.places)
+
+    def take_restated(self) -> dict[int, Restated]:
+        """The jobs whose belief has changed since the last call as their runs stand still, or no longer do, and why."""
         restated, self._restated = self._restated, {}
         return restated
+
+    def log_restated(self, job: Job, why: Restated) -> None:
+        """Log that the engine takes a job's work left for another; one that is cancelled ends within its grace."""
+        ends = job.run is not None and job.run.stopping == "cancelled" and "slept" not in why.more
+        cause, basis = ("timer", "grace") if ends else (why.cause, why.basis or job.basis)
+        account = self._engine.account_row(job.job_id)
+        self._state.log("estimate-changed", cause, job.job_id, account=account, basis=basis, **why.more)
 
     def _expect_end(self, job: Job) -> None:
         """Let jobs behind a cancelled one wait for its grace period, not for its estimate."""

@@ -7,7 +7,7 @@ to be carried out once the events are stored: the ledger has applied the events 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +19,6 @@ from betimes.policies.pool.renting import RENTS_NOTHING
 from betimes.service.engines.accounts import expected_left
 from betimes.service.engines.messages import Decisions, Foreseen, Play
 from betimes.service.engines.speedups import speed
-from betimes.service.machines.machine import HERE
 from betimes.service.scheduling.admission import Admission, LargeArrays
 from betimes.service.scheduling.broken_promises import BrokenPromises
 from betimes.service.scheduling.decisions import DecisionApplier
@@ -48,7 +47,7 @@ from betimes.service.scheduling.queues import Queues
 from betimes.service.scheduling.reasons import by_user
 from betimes.service.scheduling.renting import JobRentals, MachineRentals
 from betimes.service.scheduling.reports import ReportHandling
-from betimes.service.scheduling.runs import Runs
+from betimes.service.scheduling.runs import BY_PROGRESS, Restated, Runs
 from betimes.service.scheduling.state import Changes, FindStatus, Occupancy, SchedulerState, Step
 from betimes.service.scheduling.trials import TrialSets
 from betimes.service.scheduling.user_budgets import UserBudgets
@@ -70,14 +69,6 @@ class WorkLeft(NamedTuple):
 
     since_at: float
     work_s: float
-
-
-class Restated(NamedTuple):
-    """Jobs whose work left the engine takes for another from now on."""
-
-    jobs: Collection[int]
-    causes: Mapping[int, str]  # of those that did not report progress
-    paused: frozenset[int]  # of them, those whose runs stand still or no longer do
 
 
 class Scheduler:
@@ -469,51 +460,32 @@ class Scheduler:
 
     def sleep(self, for_s: float, corrected_s: float = 0.0) -> None:
         """The service's machine sleeps for so long: its runs make no progress meanwhile; and a clock is corrected."""
-        here: list[int] = []
-        asleep: set[int] = set()
-        for job in self.ledger.jobs.values():
-            run = job.run
-            if run is None or run.started_at is None:
-                continue
-            is_here = all(self.ledger.nodes[name].machine.kind in HERE for name, _ in run.places)
-            if is_here and for_s:  # another machine goes on
-                here.append(job.job_id)
-            stands_s = corrected_s + (for_s if is_here else 0.0)
-            if not stands_s or run.stopping is not None or not self._engine.knows(job):
-                continue
-            left_s = self._engine.believed_left_s(job) + stands_s * self._engine.rate(job)
-            self._engine.believe(job.job_id, left_s)
-            asleep.add(job.job_id)
-        if asleep:
-            self.turn(asleep)
-        for number in here:  # last, as the time that they slept has still to come
-            if number in self.ledger.jobs:
-                self._state.log("slept", "timer", number, for_s=for_s)
-                self._state.note_run(self.ledger.jobs[number])
+        if self._runs.fall_behind(for_s, corrected_s):
+            self.turn()
+        self._runs.note_sleep(for_s)  # last, as the time that they slept has still to come
         if corrected_s:
             self._state.correct_clock(corrected_s)
 
-    def turn(self, asleep: Collection[int] = ()) -> None:
-        """Let the policy decide about new inputs; asleep: jobs that take longer, as their machine slept."""
+    def turn(self) -> None:
+        """Let the policy decide about new inputs."""
         self._state.doing = None
         self.policy.renew_if_outdated()
         for part in self._parts:
             self._state.take_step(DUE, part.name, part.before_decision)
         self._state.is_resuming = False
         self.policy.take_back_units()
-        rounds = self._decide(asleep)
+        rounds = self._decide()
         self._decisions.apply(rounds)
         for part in self._parts:
             self._state.take_step(FOLLOWS, part.name, part.after_decision)
         self._state.take_step(FOLLOWS, "idle", partial(self._decisions.explain_idle, rounds))
 
-    def _restate(self) -> Restated:
+    def _restate(self) -> dict[int, Restated]:
         """Tell the engine what of jobs' work has turned out to be another, and why."""
-        paused = self._runs.take_restated()
-        edited = paused | self.reports.take_repaced() | self.edits.hand_over()
-        return Restated(self._engine.reported, edited, frozenset(paused))
+        known = self.reports.take_repaced() | self.edits.hand_over() | self._runs.take_restated()
+        return {number: known.get(number, BY_PROGRESS) for number in self._engine.reported}
 
-    def _decide(self, asleep: Collection[int]) -> Sequence[Decisions]:
+    def _decide(self) -> Sequence[Decisions]:
         """Let the policy decide by all news; log what it now believes of jobs, and requeue those that it has let go."""
         restated = self._restate()
         learnt = self._learnt.learn()
@@ -525,31 +497,14 @@ class Scheduler:
             self.jobs.entered(request.job)
         for news in learnt:
             self._learnt.log(news)
-        for number in restated.jobs:
+        for number, why in restated.items():
             if number in self.ledger.jobs:
-                self._note_restated(number, restated, is_asleep=number in asleep)
+                self._runs.log_restated(self.ledger.jobs[number], why)
         for number in what.gone:
             self.jobs.requeue(self.ledger.jobs[number])
         for number, until_s in self._engine.new_waits():
             self._state.log("waits", "policy", number, waits_until_s=until_s)
         return rounds
-
-    def _note_restated(self, number: int, restated: Restated, *, is_asleep: bool) -> None:
-        job = self.ledger.jobs[number]
-        ends = job.run is not None and job.run.stopping == "cancelled"
-        more: dict[str, Any] = {}
-        if is_asleep:
-            cause, basis, more = "timer", job.basis, {"slept": True}
-        elif ends:
-            cause, basis = "timer", "grace"
-        elif number in restated.causes:
-            cause, basis = restated.causes[number], job.basis
-        else:
-            cause, basis = "progress", "progress"
-        if number in restated.paused and not is_asleep:
-            more = {"suspended": job.is_suspended}
-        account = self._engine.account_row(number)
-        self._state.log("estimate-changed", cause, number, account=account, basis=basis, **more)
 
     def take(self) -> Changes:
         """The results since the last call: events, effects, rows of jobs, and rows of runs."""
