@@ -9,6 +9,7 @@ import pytest
 from betimes.cluster import Cluster
 from betimes.errors import Refused, Unknown
 from betimes.service.scheduling.ledger import Ledger
+from betimes.service.spec.job_spec import JobSpec
 from betimes.testing import InMemoryService
 
 POLICIES = ["fifo", "nodes:fifo", "easy", "conservative"]
@@ -169,6 +170,17 @@ def test_a_set_that_runs_starts_no_trial_that_would_not_be_over() -> None:
         service.finish()
         began = [service.job(number).job.started_at for number in range(whole.job_id + 1, whole.job_id + 7)]
         assert began == [0.0, 0.0, 0.0, 0.0, 200.0, 200.0]
+
+
+def test_a_set_is_quoted_as_it_is_promised_though_each_trial_would_be_over() -> None:
+    with InMemoryService(policy="fifo") as service:
+        service.add_maintenance(100.0, 200.0)
+        asked: dict[str, Any] = {"estimate_s": 60.0, "time_limit_s": 80.0, "grace_s": 0.0}
+        spec = JobSpec(command=["x"], array="1-12", as_one=True, **asked)
+        quote, promise = service.quote(spec), service.submit(spec).quote
+        assert promise is not None
+        assert (quote.start_at, promise.start_at) == (200.0, 200.0)
+        assert (quote.finish_at, promise.finish_at) == (380.0, pytest.approx(380.0))
 
 
 @pytest.mark.parametrize("policy", ["fifo", "easy"])

@@ -34,11 +34,11 @@ from betimes.service.runtime.quotes import AT_ONCE_S, find_options, promise, wit
 from betimes.service.runtime.rehearsal import Rehearsal, Times
 from betimes.service.runtime.requests import submit
 from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.job import Job, TrialSet
+from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.promises import INTERVAL, SAME_S, STARTS, Forecast, forecast
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec, trials_of
+from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.ends import End, last_end
 from betimes.service.views.models import Quote, QuoteOption, Reason
 
@@ -241,7 +241,7 @@ class Promises:
 
     def _begun_at(self, as_of_at: float) -> _Begun:
         scheduler = self.controller.scheduler
-        return self._begun(scheduler.foresee(as_of_at)[0], as_of_at)
+        return self._begun(scheduler.foresee(as_of_at), as_of_at)
 
     def _begun(self, play: Play, as_of_at: float) -> _Begun:
         scheduler = self.controller.scheduler
@@ -350,15 +350,15 @@ class Promises:
         """The promise to a job if it were submitted now; nothing is stored. Raises Refused."""
         scheduler = self.controller.scheduler
         made_at = self.controller.clock.now_s()
-        play, basis = scheduler.foresee(made_at, spec, user)
+        new = scheduler.admission.unsubmitted(spec, user, made_at)
+        play = scheduler.foresee(made_at, new)
         find = find_options(scheduler, made_at, spec, user)
         with self.controller.clock.hold():
             found = await self.foreseen(play, made_at)
             options = await asyncio.to_thread(find)
         taken = next((option for option in options if option.is_taken), None)
         start_at, finish_at = found.times(0) if taken is None else (taken.start_at, taken.finish_at)
-        run_s = scheduler.ledger.runtime_estimates.believed(user, spec).seconds
-        kept = scheduler.keeps_from_queueing(Job(0, spec, user, made_at, run_s, basis), made_at)
+        kept = scheduler.keeps_from_queueing(new, made_at)
         is_array = bool(spec.array and not spec.as_one)
         is_whole = self._can_rehearse and (kept is not None or bool(spec.resources) or is_array)
         elements = list[Times]()
@@ -369,24 +369,18 @@ class Promises:
                 options, taken = [], None
         elif kept is not None:  # as at its submission, it is promised an end once it queues
             start_at, finish_at = None, None
-        trials = None
-        if spec.as_one:
-            trials = TrialSet(trials_of(spec), run_s, spec.max_units, spec.max_units)
-            spec, run_s = set_spec(spec), full_run_s(run_s, spec)
         starts_at_once = start_at is not None and start_at - made_at < AT_ONCE_S
-        why = scheduler.budgets.forbid(spec, user)
-        job = Job(0, spec, user, made_at, run_s, basis, status=Status.QUEUED, reason=why)
+        job = replace(new, status=Status.QUEUED, reason=scheduler.budgets.forbid(new.spec, user))
         is_rented = taken is not None and taken.instance_type is not None
         reason = kept
         if kept is None and not (starts_at_once or is_rented or is_whole):
             reason = scheduler.wait_reasons(found).why(job)
-        errors, whole = scheduler.ledger.promise_errors, replace(job, trials=trials)
-        earliest_at = scheduler.earliest_at(whole, made_at)
-        sure = errors.around(whole, made_at, start_at, finish_at, scheduler.queue, earliest_at).fields
+        errors, earliest_at = scheduler.ledger.promise_errors, scheduler.earliest_at(job, made_at)
+        sure = errors.around(job, made_at, start_at, finish_at, scheduler.queue, earliest_at).fields
         if is_array and is_whole:
             alone = replace(job, spec=spec.model_copy(update={"array": None}))
             sure = _around_array(scheduler, alone, elements, made_at, earliest_at)
-        run_s, basis = errors.takes(whole, made_at)
+        run_s, basis = errors.takes(job, made_at)
         return Quote(
             made_at=made_at,
             earliest_at=earliest_at,
@@ -394,7 +388,7 @@ class Promises:
             start_at=start_at,
             finish_at=finish_at,
             **sure,  # pyright: ignore[reportArgumentType] (floats, none optional)
-            cost_usd=scheduler.cost_usd(spec, run_s) if taken is None else taken.cost_usd,
+            cost_usd=scheduler.cost_usd(job.spec, run_s) if taken is None else taken.cost_usd,
             run_s=run_s,
             basis=basis,
             reason=None if reason is None else Reason(**reason),

@@ -108,22 +108,22 @@ def find_options(
     machine. Raises Refused and Unknown for the job.
     """
     offers = scheduler.offers_for_jobs
-    believed = scheduler.ledger.runtime_estimates.believed(user, spec)
-    new = Job(0, spec, user, made_at, *believed)
-    if not offers or spec.as_one or scheduler.keeps_from_queueing(new, made_at) is not None:
+    if not offers:
+        return list
+    new = scheduler.admission.unsubmitted(spec, user, made_at)
+    if new.trials is not None or scheduler.keeps_from_queueing(new, made_at) is not None:
         return list
     epoch_at, policy = scheduler.ledger.epoch_at, scheduler.ledger.policy
-    taken, _ = scheduler.foresee(made_at, spec, user)
+    taken = scheduler.foresee(made_at, new)
     plays: list[tuple[What, Play]] = []
     for what, choice in CHOICES.items():
         try:
-            plays.append(
-                (what, scheduler.foresee(made_at, spec.model_copy(update={"rent": choice}), user)[0])
-            )
+            chosen = scheduler.admission.unsubmitted(spec.model_copy(update={"rent": choice}), user, made_at)
+            plays.append((what, scheduler.foresee(made_at, chosen)))
         except Refused:  # no owned or offered machine holds it
             continue
     owned_usd = cost_usd(
-        spec, believed.seconds, [node for node in scheduler.ledger.nodes.values() if node.is_shared]
+        spec, new.runtime_estimate_s, [node for node in scheduler.ledger.nodes.values() if node.is_shared]
     )
     foresees = scheduler.engine.foresees
     why = (

@@ -202,7 +202,7 @@ class Rehearsal:
             return None  # what runs has grown older, and would be expected to take longer than from the beginning
         if self._is_behind and not is_nodes:
             return None  # a pool counts the work of a job from its grant on
-        play, _ = scheduler.foresee(scheduler.now_at)
+        play = scheduler.foresee(scheduler.now_at)
         found, jobs = play(), scheduler.ledger.jobs
         if not self._at_once and any(jobs[number].spec.grace_s > 0.0 for number in found.preempted):
             return None  # to a pool they leave at once

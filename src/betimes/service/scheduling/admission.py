@@ -31,7 +31,7 @@ from betimes.service.engines.named_policies import heeds_labels
 from betimes.service.machines.machine import REAL
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.arrays import ComingArray, limit_reached
-from betimes.service.scheduling.job import TrialSet, spec_text
+from betimes.service.scheduling.job import Job, TrialSet, spec_text
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.part import Part
@@ -47,6 +47,7 @@ from betimes.service.spec.job_spec import (
     set_spec,
     slurm_variables,
     trial_spec,
+    trials_of,
 )
 
 FIELDS = ("gpu", "cpu", "memory_gib")
@@ -372,9 +373,21 @@ class Admission:
 
     def submit(self, spec: JobSpec, user: str) -> list[int]:
         """Accept a job or an array; returns the job numbers. Raises Refused, Unknown."""
+        self._check_new(spec, user)
+        return self.accept(spec, user)
+
+    def unsubmitted(self, spec: JobSpec, user: str, at: float) -> Job:
+        """The job that this would be if it were submitted now, number 0. Raises Refused, Unknown."""
+        self._check_new(spec, user)
+        seconds, basis = self._state.ledger.runtime_estimates.believed(user, spec)
+        if not spec.as_one:
+            return Job(0, spec, user, at, seconds, basis)
+        whole, trials = _set_of(spec, seconds)
+        return Job(0, whole, user, at, full_run_s(seconds, spec), basis, trials=trials)
+
+    def _check_new(self, spec: JobSpec, user: str) -> None:
         self._users.check_queue([spec], user)
         self.check(spec, user)
-        return self.accept(spec, user)
 
     def accept(self, spec: JobSpec, user: str) -> list[int]:
         """Accept a job that has passed `check`."""
@@ -383,11 +396,11 @@ class Admission:
     def _submit_set(self, spec: JobSpec, user: str) -> list[int]:
         """Take an array as one job; its trials have the numbers that follow."""
         ledger = self._state.ledger
-        number, whole = ledger.next_job, set_spec(spec)
+        number = ledger.next_job
         believed = ledger.runtime_estimates.believed(user, spec)
         indices, _ = parse_array(spec.array or "")
         common: dict[str, Any] = {"user": user, "basis": believed.basis, "array_id": number}
-        trials = TrialSet(len(indices), believed.seconds, whole.max_units, whole.max_units)
+        whole, trials = _set_of(spec, believed.seconds)
         data: dict[str, Any] = {
             **common,
             "spec": spec_text(whole),
@@ -413,6 +426,12 @@ class Admission:
         elif job is not None:
             self._jobs.admit(job)
         return [number]
+
+
+def _set_of(spec: JobSpec, trial_s: float) -> tuple[JobSpec, TrialSet]:
+    """A set as the policy knows it, and its trials, each believed to take so long."""
+    whole = set_spec(spec)
+    return whole, TrialSet(trials_of(spec), trial_s, whole.max_units, whole.max_units)
 
 
 def _of_element(spec: JobSpec, at: int) -> JobSpec:

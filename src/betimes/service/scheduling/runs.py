@@ -69,9 +69,7 @@ class Runs(Part):
         if places is None:
             return
         cost = self._cost_of_resuming(job, places)
-        state.log(
-            "launched", "policy", job.job_id, number=run.number, units=job.units, places=places, **cost
-        )
+        state.log("launched", "policy", job.job_id, number=run.number, units=job.units, places=places, **cost)
         state.note_run(job)
         state.effects.append(StartRun(of))
 

@@ -25,7 +25,7 @@ from betimes.service.scheduling.decisions import DecisionApplier
 from betimes.service.scheduling.earliest import EarliestStarts
 from betimes.service.scheduling.edits import Edits
 from betimes.service.scheduling.effects import Effect
-from betimes.service.scheduling.engine_factory import Settings, request_for, request_of
+from betimes.service.scheduling.engine_factory import Settings, request_of
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fleet_limits import Leases, LimitsOfFleet
@@ -54,7 +54,7 @@ from betimes.service.scheduling.user_budgets import UserBudgets
 from betimes.service.scheduling.users import Users
 from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.scheduling.waiting_for import ArrayLimits, Delays, Dependencies, Resources
-from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec
+from betimes.service.spec.job_spec import JobSpec
 
 POLICY = "policy"
 """The step of a turn in which the policy decides."""
@@ -522,27 +522,20 @@ class Scheduler:
 
     # --- forecasts --------------------------------------------------------------------------------------------
 
-    def foresee(self, now_at: float, spec: JobSpec | None = None, user: str = "") -> tuple[Play, str]:
-        """The state to be played forward in any thread, with one more job, number 0; and the basis of its run time.
+    def foresee(self, now_at: float, more: Job | None = None) -> Play:
+        """The state to be played forward in any thread; more: with a job that is not submitted.
 
-        Where a budget is spent nothing more is rented in it.
-
-        Raises Refused or Unknown for the job, Unavailable while the policy is being compiled.
+        Where a budget is spent nothing more is rented in it. Raises Unavailable while the policy is being compiled.
         """
         now_s = max(now_at, self.now_at) - self.ledger.epoch_at
         may_rent = self.limits.why_spent() is None
-        if spec is None:
-            return self._engine.foresee(now_s, may_rent=may_rent), ""
-        self.users.check_queue([spec], user)
-        self.admission.check(spec, user)
-        believed = self.ledger.runtime_estimates.believed(user, spec)
-        run_s = full_run_s(believed.seconds, spec) if spec.as_one else believed.seconds
-        if spec.rent == "auto" and self.budgets.forbid(spec, user) is not None:
-            spec = spec.model_copy(update={"rent": "never"})
-        request = request_for(0, set_spec(spec) if spec.as_one else spec, run_s, user)
-        job = Job(0, spec, user, now_at, run_s, believed.basis)
-        grid = None if spec.as_one else self.ledger.promise_errors.expected(job, now_at)
-        return self._engine.foresee(now_s, request, grid, may_rent=may_rent), believed.basis
+        if more is None:
+            return self._engine.foresee(now_s, may_rent=may_rent)
+        grid, request = (
+            self.ledger.promise_errors.expected(more, now_at),
+            request_of(self.budgets.afforded(more)),
+        )
+        return self._engine.foresee(now_s, request, grid, may_rent=may_rent)
 
     def expected(self) -> dict[int, Floats]:
         """Quantiles of the run times, s, of the jobs of which more is known than is believed."""

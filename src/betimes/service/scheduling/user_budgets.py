@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from betimes.errors import Refused
@@ -207,6 +208,12 @@ class UserBudgets(Part):
         usd = min((rented_usd(spec, offer, run_s) for offer in holding), default=0.0)
         short = self.short_of(user, usd)
         return None if short is None else short.forbids(usd)
+
+    def afforded(self, job: Job) -> Job:
+        """A job that is not submitted: without a machine of its own, if its user's budget allows none."""
+        if job.spec.rent != "auto" or self.forbid(job.spec, job.user) is None:
+            return job
+        return replace(job, spec=job.spec.model_copy(update={"rent": "never"}))
 
     def keeps_from_queueing(self, job: Job, now_at: float) -> dict[str, Any] | None:
         """A spent budget, until it is renewed."""
