@@ -28,13 +28,13 @@ def with_users(policy: str, *users: User, nodes: int = 1, **settings: Any) -> Cl
 
 
 def why(cluster: Cluster, number: int) -> dict[str, Any]:
-    play, _ = cluster.scheduler.foresee(cluster.now_at)
+    play = cluster.scheduler.foresee(cluster.now_at)
     found = forecast(play(), cluster.now_at, cluster.ledger.epoch_at, cluster.scheduler.holding)
     return cluster.scheduler.wait_reasons(found).why(cluster.job(number))
 
 
 def start_of(cluster: Cluster, number: int) -> float | None:
-    play, _ = cluster.scheduler.foresee(cluster.now_at)
+    play = cluster.scheduler.foresee(cluster.now_at)
     found = forecast(play(), cluster.now_at, cluster.ledger.epoch_at, cluster.scheduler.holding)
     return found.times(number)[0]
 

@@ -16,7 +16,7 @@ from tests.service.reliability.cluster import Cluster, spec
 
 
 def foreseen(cluster: Cluster) -> Forecast:
-    play, _ = cluster.scheduler.foresee(cluster.now_at)
+    play = cluster.scheduler.foresee(cluster.now_at)
     return forecast(play(), cluster.now_at, cluster.ledger.epoch_at, cluster.scheduler.holding)
 
 

@@ -18,7 +18,7 @@ from tests.service.reliability.cluster import Cluster, spec
 def promised(cluster: Cluster) -> Forecast:
     """What is foreseen now, of a state in which some are leaving."""
     scheduler = cluster.scheduler
-    play, _ = scheduler.foresee(cluster.now_at)
+    play = scheduler.foresee(cluster.now_at)
     gone = leaving(cluster.scheduler.leaving_and_next, cluster.now_at)
     return gone.put_off(forecast(play(), cluster.now_at, cluster.ledger.epoch_at, cluster.scheduler.holding))
 
