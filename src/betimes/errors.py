@@ -9,8 +9,9 @@
     |   +-- PolicyError           an unknown policy, a bad parameter, a policy file that does not load
     |   +-- ClusterError          the machine asked for is impossible
     |   +-- JobFileError          a file of jobs: names file, line, job and field
-    |   +-- Refused               a job that cannot be taken: names the field and the limit
-    |   +-- Unknown               there is no such job, node or run
+    |   +-- FieldError            names the field at fault
+    |   |   +-- Refused           a job that cannot be taken: names the limit
+    |   |   +-- Unknown           there is no such job, node or run
     |   +-- Conflict              what is asked does not go with the state of things
     |   +-- NotAllowed            no token, or one that does not allow it
     +-- PolicyViolation           a policy decided something the core must refuse
@@ -126,22 +127,26 @@ class JobFileError(InputError):
         self.path, self.line, self.field = path, line, field
 
 
-class Refused(InputError):
-    """A job that cannot be taken; `field` is what is at fault, and the message names the limit."""
+class FieldError(InputError):
+    """An input of which a field may be at fault, `field`, which the message then begins with."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(f"{field}: {message}" if field else message)
         self.field = field
 
-    def among(self, count: int, place: int) -> Refused:
+    def among(self, count: int, place: int) -> FieldError:
         """The same of one job of `count` that were sent together; of several it names the place: `jobs[3].cpu`."""
         if count == 1:
             return self
         field = f"jobs[{place}]" if self.field is None else f"jobs[{place}].{self.field}"
-        return Refused(str(self).removeprefix(f"{self.field}: "), field)
+        return type(self)(str(self).removeprefix(f"{self.field}: "), field)
 
 
-class Unknown(InputError):
+class Refused(FieldError):
+    """A job that cannot be taken; the message names the limit."""
+
+
+class Unknown(FieldError):
     """There is no such job, node or run."""
 
 

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict
 
 from betimes.errors import (
     Conflict,
+    FieldError,
     InputError,
     NotAllowed,
     NotReachable,
@@ -234,7 +235,7 @@ def _raise_failure(status: int, content: bytes, url: str) -> NoReturn:
         code, message, field = str(failure["code"]), str(failure["message"]), failure.get("field")
     except (ValueError, KeyError, TypeError):
         raise ServiceError(f"{url} answered {status}, and not as Betimes does") from None
-    kind = _CLASSES.get(code)
-    if kind is not None:
-        raise kind(message)
-    raise Refused(message.removeprefix(f"{field}: "), field)
+    kind = _CLASSES.get(code, Refused)
+    if issubclass(kind, FieldError):
+        raise kind(message.removeprefix(f"{field}: "), field)
+    raise kind(message)

@@ -362,7 +362,7 @@ def test_bad_input_is_refused_and_nothing_is_submitted(
 def test_what_the_service_refuses_is_said_in_its_words(betimes: Call, tell: Tell) -> None:
     said = betimes("submit", "--after", "99", "--", "x")
     assert (said.code, said.out) == (2, "")
-    assert said.err.startswith("betimes: after: there is no job 99; ")
+    assert said.err.startswith("betimes: --after: there is no job 99; ")
     said = betimes("submit", "--gpu", "64", "--", "x")
     assert (said.code, said.err) == (2, "betimes: --gpu: No machine here has a GPU; this job asks for 64\n")
     tell(submit=Refused("job 2 and job 1 wait for each other", "after"))

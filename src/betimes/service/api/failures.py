@@ -18,10 +18,10 @@ from starlette.routing import Route
 from betimes.errors import (
     BetimesError,
     Conflict,
+    FieldError,
     InputError,
     NotAllowed,
     PolicyError,
-    Refused,
     ServiceError,
     StoreArchived,
     Unknown,
@@ -161,7 +161,7 @@ def _methods(request: Request) -> list[str]:
 
 
 async def _ours(request: Request, error: Exception) -> Response:
-    field = getattr(error, "field", None) if isinstance(error, Refused) else None
+    field = getattr(error, "field", None) if isinstance(error, FieldError) else None
     match error:
         case Unknown():
             status, code = 404, "unknown"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from betimes.cluster.cluster import NodeGroup
-from betimes.errors import Conflict, Refused, Unknown
+from betimes.errors import Conflict, FieldError, Unknown
 from betimes.service.machines.machine import Kind, Machine, machines_of
 from betimes.service.runtime.admission import kind_to_add
 from betimes.service.scheduling.events import Signalled
@@ -27,7 +27,7 @@ def submit(scheduler: Scheduler, specs: Sequence[JobSpec], user: str) -> list[li
     for place, spec in enumerate(specs):
         try:
             scheduler.admission.check(by_number(spec), user)
-        except Refused as error:
+        except FieldError as error:
             raise error.among(len(specs), place) from None
     scheduler.admission.check_labels(specs)
     taken: list[list[int]] = []

@@ -34,7 +34,7 @@ class Dependencies(Part):
                 self._check_alike(number, spec)
             if number not in self._state.ledger.jobs and self._state.ended_as(number) is None:
                 raise Unknown(
-                    f"after: there is no job {number}; a job waits for one that was submitted before it"
+                    f"there is no job {number}; a job waits for one that was submitted before it", "after"
                 )
 
     def _check_alike(self, number: int, spec: JobSpec) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from betimes.cli.live.jobs.ids import Ids
 from betimes.cli.live.jobs.job_options import OPTIONS, given_fields, wrong_option
 from betimes.cli.verbs import Json, Several, State
-from betimes.errors import InputError, Refused
+from betimes.errors import FieldError, InputError
 from betimes.printing import report
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def edit(ids: Ids, changes: Changes, state: State = None, as_json: Json = False)
         wanted = resolve(service, ids)
         try:
             changed = _changed(service, wanted, fields)
-        except Refused as refused:
+        except FieldError as refused:
             field = refused.field or ""
             raise wrong_option(
                 field.removeprefix("changes."), str(refused).removeprefix(f"{field}: ")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from betimes.cli.live.jobs.ids import waited_for
 from betimes.cli.live.jobs.job_options import Job, given_fields, wrong_option
 from betimes.cli.verbs import AfterDashes, Argument, Json, Option, State
-from betimes.errors import InputError, Refused
+from betimes.errors import FieldError, InputError
 from betimes.printing import report
 from betimes.service.spec.spelling import directory_of
 
@@ -386,7 +386,7 @@ def _options_at_fault() -> Iterator[None]:
     """Turn the service's refusal of a field into an error that names the option."""
     try:
         yield
-    except Refused as refused:
+    except FieldError as refused:
         field = refused.field or ""
         raise wrong_option(field, str(refused).removeprefix(f"{field}: ")) from None
 
@@ -396,7 +396,7 @@ def _job_at_fault(file: str, count: int) -> Iterator[None]:
     """Turn the service's refusal of a job of a file into an error that names file, job and field."""
     try:
         yield
-    except Refused as refused:
+    except FieldError as refused:
         place, field, text = _fault(refused)
         job = f", job {place + 1}" if count > 1 and field else ""
         raise InputError(f"{file}{job}{f', field {field}' if field else ''}: {text}") from None
@@ -404,7 +404,7 @@ def _job_at_fault(file: str, count: int) -> Iterator[None]:
 
 def _fault(error: InputError) -> tuple[int, str, str]:
     """The place of a job among those that were sent, its field at fault (empty: none is known), and why."""
-    field = error.field or "" if isinstance(error, Refused) else ""
+    field = error.field or "" if isinstance(error, FieldError) else ""
     of_several, _, inner = field.rpartition("].")
     place = int(of_several.removeprefix("jobs[")) if of_several else 0
     return place, inner, str(error).removeprefix(f"{field}: ")
