@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticKnownError
 
 from betimes.units import parse_gib
 
 MOST_AMOUNT = 1e6  # cores, GPUs, GiB
 
-Amount = Annotated[float, Field(ge=0, le=MOST_AMOUNT, allow_inf_nan=False)]
+
+def _no_switch(value: object) -> object:
+    if isinstance(value, bool):
+        raise PydanticKnownError("float_type")
+    return value
+
+
+NUMBER = BeforeValidator(_no_switch)  # true is no number in JSON, and 1 to pydantic
+Amount = Annotated[float, Field(ge=0, le=MOST_AMOUNT, allow_inf_nan=False), NUMBER]
 MOST_SPEED = 1e6
 EXPECTED = "expected a family and what a unit needs there, as in p3:gpu=1,cpu=4,memory=10GiB,speed=2.5"
 _SPELT = {"memory": "memory_gib"}
@@ -28,7 +37,7 @@ class FamilyDemand(BaseModel):
     gpu: Amount | None = None
     cpu: Amount | None = None  # cores
     memory_gib: Amount | None = None
-    speed: Annotated[float, Field(gt=0, le=MOST_SPEED, allow_inf_nan=False)] = 1.0
+    speed: Annotated[float, Field(gt=0, le=MOST_SPEED, allow_inf_nan=False), NUMBER] = 1.0
 
 
 def read_demands(given: Mapping[str, Any]) -> dict[str, Any]:

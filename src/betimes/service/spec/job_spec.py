@@ -21,11 +21,12 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticKnownError
 
 from betimes.cluster.labels import KEY_PATTERN, MOST_LABELS, VALUE_PATTERN, Labels, labels_of, parse_labels
 from betimes.cluster.resources import UnitDemand
 from betimes.errors import ClusterError, CurveError
-from betimes.service.spec.family_demand import Amount, FamilyDemand
+from betimes.service.spec.family_demand import NUMBER, Amount, FamilyDemand
 from betimes.service.spec.spelling import ADDRESS, MOST_CHARACTERS, RESOURCE, checked_address, mail_types
 from betimes.workload.speedup_formulas import LINEAR, parse_formula
 
@@ -59,12 +60,14 @@ def _workload(text: str) -> str:
 
 
 def _whole(value: object) -> object:
+    if isinstance(value, bool):
+        raise PydanticKnownError("int_type")
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _tasks(value: object) -> object:
     """The choice of units a task, with one message for all invalid ones."""
-    given = _whole(value)
+    given = value if isinstance(value, bool) else _whole(value)
     if (isinstance(given, str) and given in TASK_CHOICES) or (
         type(given) is int and 1 <= given <= MOST_UNITS
     ):
@@ -93,7 +96,7 @@ ResourceName = Annotated[str, Field(pattern=RESOURCE, max_length=100)]
 FileName = Annotated[Text, Field(min_length=1, max_length=4096)]
 Sha256 = Annotated[str, in_schema(pattern=SHA256)]
 Variable = Annotated[Label, in_schema(pattern=r"^(?!BETIMES_)[^=\x00]+$")]
-Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False), NUMBER]
 
 _RANGE = "[0-9]{1,9}(-[0-9]{1,9}(:[0-9]{1,9})?)?"
 _ARRAY = re.compile(r"(?P<indices>[0-9,:-]+)(?:%(?P<most>[0-9]{1,9}))?")
@@ -190,7 +193,7 @@ class Curve(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    speedup: dict[int, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+    speedup: dict[int, Annotated[float, Field(gt=0, allow_inf_nan=False), NUMBER]] = Field(
         min_length=1,
         max_length=MOST_POINTS,
         json_schema_extra={
@@ -255,12 +258,12 @@ class JobSpec(BaseModel):
     rent: Literal["auto", "never", "now"] = "auto"
     """A machine of its own: as the policy has it, never, or at once."""
     priority: Priority = 0
-    grace_s: float = Field(default=30.0, ge=0, le=86_400, allow_inf_nan=False)
+    grace_s: Annotated[float, NUMBER] = Field(default=30.0, ge=0, le=86_400, allow_inf_nan=False)
     estimate_s: Seconds | None = None  # of the run on max_units
     steps: Annotated[int, Field(ge=1, le=MOST_STEPS), WHOLE] | None = None
     step_s: Seconds | None = None
     time_limit_s: Seconds | None = None
-    warn_s: float = Field(default=60.0, ge=0, le=86_400, allow_inf_nan=False)
+    warn_s: Annotated[float, NUMBER] = Field(default=60.0, ge=0, le=86_400, allow_inf_nan=False)
     """Before the limit, by warn_signal."""
     warn_signal: Literal["USR1", "USR2", "TERM", "INT", "HUP"] = "USR1"
     checkpoint_dir: Folder | None = None  # a folder of the job's own by default
@@ -268,11 +271,13 @@ class JobSpec(BaseModel):
     as_one: bool = False  # the array is one elastic job, each element of which is a trial on one unit
     after: list[After] = Field(default_factory=list, max_length=MOST_AFTER)  # "41", "41:any", "prep:fail"
     singleton: bool = False  # start when all of its user's jobs of its name that came before are over
-    begin_at: float | None = Field(default=None, ge=0, le=1e11, allow_inf_nan=False)
+    begin_at: Annotated[float, NUMBER] | None = Field(default=None, ge=0, le=1e11, allow_inf_nan=False)
     """Not before; s since 1970."""
     hold: bool = False  # keep it from starting until a user releases it
     retries: Annotated[int, Field(ge=0, le=1000), WHOLE] = 0
-    backoff_s: float = Field(default=10.0, ge=0, le=86_400, allow_inf_nan=False)  # doubled with every retry
+    backoff_s: Annotated[float, NUMBER] = Field(
+        default=10.0, ge=0, le=86_400, allow_inf_nan=False
+    )  # doubled with every retry
     requeue: bool = True  # False: a run that was preempted, resized or lost with its node fails the job
     notify: Hook | None = None
     """A URL, or a command on the service's machine: when it starts, ends, fails, is late."""
