@@ -118,6 +118,25 @@ def test_pages_of_any_order_together_are_the_queue_in_that_order(sort: str, desc
     ]
 
 
+@pytest.mark.parametrize("descends", [False, True])
+def test_rows_by_units_stand_in_the_order_of_what_their_jobs_hold_together(descends: bool) -> None:
+    """By name: a (1, 2, 4) 6 units, of which 4 is over; b (3) 4; c (5, 6) 2, of which bob's 6 is not looked for."""
+    held = {1: ("a", 1), 2: ("a", 5), 3: ("b", 4), 4: ("a", 9), 5: ("c", 2), 6: ("c", 7)}
+    jobs = {number: job(number, user="bob" if number == 6 else "ada") for number in held}
+    for number, (name, units) in held.items():
+        spec = jobs[number].spec.model_copy(update={"name": name, "min_units": units, "max_units": units})
+        jobs[number].spec = spec
+    order = QueueOrder(jobs.values(), None)
+    del jobs[4]
+    is_wanted = order.wanted(jobs, JobFilter(user="ada"), None)
+    rows, after = list[tuple[int, int]](), None
+    while page := list(islice(order.page(jobs, is_wanted, "name", after, "units", descends), 2)):
+        rows += [(row.job, row.units) for row in page]
+        after = page[-1].place
+    expected = [(5, 2), (3, 4), (1, 6)]
+    assert rows == (expected[::-1] if descends else expected)
+
+
 def test_jobs_that_wait_for_each_other_are_one_row() -> None:
     """1 over, <- 2 <- an array of 3 and 4 <- 5; 6 <- 7 in another; 8 alone."""
     jobs = {

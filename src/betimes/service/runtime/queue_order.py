@@ -128,6 +128,18 @@ class QueueOrder:
             self._sorted[sort, descends] = [*known, *sorted(one for one in keys if one[0] is None)]
         return self._sorted[sort, descends]
 
+    def _by_units(
+        self, jobs: Mapping[int, Job], is_wanted: Callable[[Job], bool], fold: str, descends: bool
+    ) -> list[tuple[Key | None, int]]:
+        """The rows by the units of their jobs that are looked for together, each by the number of its first job."""
+        units, first = Counter[Group | int](), dict[Group | int, int]()
+        for known in self._jobs:
+            if (job := jobs.get(known.job_id)) is not None and is_wanted(job):
+                row = self._group(job, fold) or job.job_id
+                units[row] += units_of(job)
+                first[row] = min(job.job_id, first.get(row, job.job_id))
+        return sorted(((float(units[row]), number) for row, number in first.items()), reverse=descends)
+
     def _pipeline_of(self, jobs: Mapping[int, Job], number: int) -> int:
         """The number of the pipeline that a job is in; its own: there is none any more."""
         return self._pipelines.get(_unit(jobs[number]) if number in jobs else number, number)
@@ -189,7 +201,12 @@ class QueueOrder:
         fold: one of `FOLDS`. sort: `end`, or one of `SORTS`.
         """
         seen = set[Group]()
-        for key, number in self._in_order(sort, descends):
+        ordered = (
+            self._by_units(jobs, is_wanted, fold, descends)
+            if sort == "units" and fold != "none"
+            else self._in_order(sort, descends)
+        )
+        for key, number in ordered:
             job = jobs.get(number)
             if job is None or not is_wanted(job):
                 continue
