@@ -153,6 +153,8 @@ OTHER_WORDS = {
 }
 """Other words for verbs, by the first word of a call."""
 
+BY_STATUS = ("jobs", "cancel", "hold", "release", "requeue", "suspend", "resume")
+"""Verbs that take jobs by their status."""
 SIMULATE = ("advise", "simulate", "compare", "policies", "tune", "trace")
 """Verbs that work in this process alone, with compiled code."""
 
@@ -165,14 +167,20 @@ def with_verb(words: Sequence[str]) -> list[str]:
     if first == "help":
         return with_verb([*rest, "--help"])
     dashes = rest.index("--") if "--" in rest else len(rest)
-    options = [_with_new_name(word) for word in rest[:dashes]]
-    return [*OTHER_WORDS.get(first, first).split(" "), *options, *rest[dashes:]]
+    verb = OTHER_WORDS.get(first, first)
+    following = [*rest[1:dashes], ""]
+    options = [_with_new_name(verb, *each) for each in zip(rest[:dashes], following, strict=False)]
+    return [*verb.split(" "), *options, *rest[dashes:]]
 
 
-def _with_new_name(word: str) -> str:
+def _with_new_name(verb: str, word: str, following: str) -> str:
     """An option's word of today: the folder of a service was --state until 0.1.0, but a state is a job's."""
     name, equals, value = word.partition("=")
-    return f"--service{equals}{value}" if name == "--state" else word
+    if name != "--state":
+        return word
+    given = value if equals else following
+    is_folder = given.startswith((".", "~")) or os.sep in given or os.path.isdir(given)  # noqa: PTH112 (quick)
+    return f"{'--service' if is_folder or verb not in BY_STATUS else '--status'}{equals}{value}"
 
 
 def function_of(verb: Verb) -> Callable[..., None]:

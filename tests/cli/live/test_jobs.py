@@ -104,6 +104,16 @@ def test_filters_reach_the_service(betimes: Call, tell: Tell) -> None:
     assert tell.asked[-1][1].status == []
 
 
+@pytest.mark.parametrize("words", [("--state", "running,held"), ("--state=running,held",)], ids=" ".join)
+def test_a_state_is_that_of_jobs(betimes: Call, tell: Tell, words: tuple[str, ...]) -> None:
+    tell(jobs=listed())
+    assert betimes("jobs", *words).code == 0
+    assert tell.asked[-1][1].status == ["running", "held"]
+    said = betimes("jobs", "--state", "pending")
+    assert said.code == 2
+    assert said.err.startswith("betimes: --status pending: not known; ")
+
+
 def page_of(newest: int, which: JobFilter) -> Page[JobView]:
     """A page of the jobs that have the numbers up to this."""
     first = newest if which.after is None else which.after - 1
