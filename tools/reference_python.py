@@ -299,7 +299,9 @@ def _errors(table: Table) -> list[str]:
         errors.TraceError: "`path`, `line`, `field`",
         errors.CurveError: "`path`, `line`, `field`",
         errors.JobFileError: "`path`, `line`, `field`",
+        errors.FieldError: "`field`",
         errors.Refused: "`field`",
+        errors.Unknown: "`field`",
         errors.StoreArchived: "`upto`",
     }
     rows = (

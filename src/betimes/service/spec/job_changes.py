@@ -7,12 +7,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from betimes.errors import Refused
-from betimes.service.spec.family_demand import NUMBER, Amount
+from betimes.service.spec.family_demand import Amount
 from betimes.service.spec.job_spec import (
     MOST_AFTER,
     MOST_UNITS,
     WHOLE,
     After,
+    Instant,
     JobSpec,
     Label,
     Priority,
@@ -50,8 +51,7 @@ class JobChanges(BaseModel):
     after: list[After] | None = Field(default=None, max_length=MOST_AFTER)
     """Empty: it waits for none any more."""
     singleton: bool | None = None  # it waits for its user's jobs of its name that came before; false: no more
-    begin_at: Annotated[float, NUMBER] | None = Field(default=None, ge=0, le=1e11, allow_inf_nan=False)
-    """0: at any time."""
+    begin_at: Instant | None = None  # 0: at any time
 
     @property
     def given(self) -> dict[str, Any]:

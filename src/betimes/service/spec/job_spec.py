@@ -97,6 +97,7 @@ FileName = Annotated[Text, Field(min_length=1, max_length=4096)]
 Sha256 = Annotated[str, in_schema(pattern=SHA256)]
 Variable = Annotated[Label, in_schema(pattern=r"^(?!BETIMES_)[^=\x00]+$")]
 Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False), NUMBER]
+Instant = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False), NUMBER]
 
 _RANGE = "[0-9]{1,9}(-[0-9]{1,9}(:[0-9]{1,9})?)?"
 _ARRAY = re.compile(r"(?P<indices>[0-9,:-]+)(?:%(?P<most>[0-9]{1,9}))?")
@@ -271,7 +272,7 @@ class JobSpec(BaseModel):
     as_one: bool = False  # the array is one elastic job, each element of which is a trial on one unit
     after: list[After] = Field(default_factory=list, max_length=MOST_AFTER)  # "41", "41:any", "prep:fail"
     singleton: bool = False  # start when all of its user's jobs of its name that came before are over
-    begin_at: Annotated[float, NUMBER] | None = Field(default=None, ge=0, le=1e11, allow_inf_nan=False)
+    begin_at: Instant | None = None
     """Not before; s since 1970."""
     hold: bool = False  # keep it from starting until a user releases it
     retries: Annotated[int, Field(ge=0, le=1000), WHOLE] = 0
