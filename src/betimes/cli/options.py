@@ -243,8 +243,8 @@ Fair = Annotated[
     bool | None,
     Option(
         "--fair/--no-fair",
-        help="Compare with a max-min run on the pool too (unfairness, fair run). By default where it is quick: in "
-        "whole units, or up to 20,000 jobs.",
+        help="Compare with a max-min run on the pool too (unfairness, fair run). By default where it is quick (in "
+        "whole units, or up to 20,000 jobs) and no policy rents.",
         show_default=False,
     ),
 ]

@@ -22,7 +22,7 @@ from betimes.outcome import IntervalColumns, JobState, Result
 from betimes.policies import ChosenPolicy, Policy, parse_policy
 from betimes.policies.hooks import ASK
 from betimes.policies.nodes.heterogeneous_wfq import where_alike
-from betimes.policies.pool.renting import RENTS_NOTHING
+from betimes.policies.pool.renting import RENTS_NOTHING, renting_rule
 from betimes.twin.noted_cluster import noted_cluster
 from betimes.twin.options import SimulationOptions
 from betimes.twin.pool import entries
@@ -90,14 +90,18 @@ def _simulate_pool(
     if len(workload) == 0:
         raise InputError(f"{workload.name}: there is no job to simulate")
     units, cluster, seed = options.pool_units(workload), options.cluster, options.seed
-    fitted = fit(workload, units, options.on_wide or "refuse", cluster)
-    there = f"{units} units" if cluster is None else f"fits into {cluster.name}"
+    rule = renting_rule(str(chosen), chosen.values)
+    fitted = fit(workload, units, options.on_wide or "refuse", cluster, rule)
+    rents = ", rented machines included" if rule is not None else ""
+    there = f"{units} units" if cluster is None else f"fits into {cluster.name}{rents}"
     if fitted.clipped:
         warn(f"{_jobs(fitted.clipped)} with a minimum of more than {there}: clipped to that")
     if fitted.dropped.any():
         warn(f"{_jobs(int(fitted.dropped.sum()))} with a minimum of more than {there}: left out (refused)")
     if fitted.narrowed:
-        warn(f"{_jobs(fitted.narrowed)} that could use more units than the nodes hold: narrowed to those")
+        warn(
+            f"{_jobs(fitted.narrowed)} that could use more units than the nodes hold{rents}: narrowed to those"
+        )
     if options.state is not None:
         options = replace(options, state=options.state.without(workload.job_id[fitted.dropped]))
     started = time.perf_counter()

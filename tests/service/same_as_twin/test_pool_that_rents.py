@@ -14,6 +14,7 @@ import pytest
 
 from betimes import Workload, simulate
 from betimes.cluster import Cluster, NodeGroup, Offer
+from betimes.errors import ClusterError
 from betimes.outcome import JobColumns
 from betimes.twin.generate import generate
 from tests.service.same_as_twin.test_rents import on_grid
@@ -95,3 +96,32 @@ def assert_promised(twin: JobColumns, served: Served) -> None:
     assert len(made) > len(twin.submit_s) / 2
     theirs = twin.predicted_finish_s
     assert {row: end_s for row, end_s in made.items() if abs(end_s - theirs[row]) > 1e-3} == {}
+
+
+def test_a_job_wider_than_what_is_owned_is_taken_by_both_or_by_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """16 cores are owned, and two machines of 8 may be rented at once: no job has more than 32."""
+    cluster = replace(CLUSTER, offers=(LARGE,), quota=2)
+    jobs = jobs_of(20, 5)
+    least, most = jobs.min_units.copy(), jobs.max_units.copy()
+    least[[4, 9]], most[[4, 9, 12]] = (20, 32), (24, 32, 30)
+    jobs = replace(jobs, min_units=least, max_units=most)
+    policy = "fifo:rent_within=20m"
+    twin = simulate(
+        jobs, policy, engine="pool", cluster=cluster, sizes="estimate", restart_s=RESTART_S, predict=True
+    )
+    assert twin.jobs.finished.all()
+    served = serve_trace(jobs, cluster, policy, tmp_path, restart_s=RESTART_S)
+    assert served.start_s.tolist() == twin.jobs.start_s.tolist()
+    assert served.finish_s.tolist() == twin.jobs.finish_s.tolist()
+    assert served.preemptions.tolist() == twin.jobs.preemptions.tolist()
+    least, most = least.copy(), most.copy()
+    least[9] = most[9] = 33
+    wider = replace(jobs, min_units=least, max_units=most)
+    with pytest.raises(
+        ClusterError, match=r"33 units can never be held at once: .* 32 at most, by the quota"
+    ):
+        simulate(wider, policy, engine="pool", cluster=cluster, sizes="estimate")
+    serve_trace(wider, cluster, policy, tmp_path / "wider", restart_s=RESTART_S)
+    assert "min_units: 33 units can never be held at once" in caplog.text

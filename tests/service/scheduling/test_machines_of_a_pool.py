@@ -176,6 +176,32 @@ def test_a_job_that_needs_more_than_is_owned_is_rented_for_however_short_it_is(t
     assert gone(house) == {"big-0": (660.0, 33.3)}
 
 
+def test_a_job_that_can_never_be_held_is_refused_by_the_limit_that_forbids_it(tmp_path: Path) -> None:
+    """One core is owned, and of the three machines of four a budget allows for two: 9 cores."""
+
+    async def test(house: House) -> None:
+        by_budget = (
+            r"10 units can never .* hold 9 at most, by rent_budget of the policy \(USD an hour for all: 4\)"
+        )
+        with pytest.raises(Refused, match=by_budget) as refused:
+            await house.backend.submit([spec(100.0, min_units=10, max_units=10)], "ann")
+        assert refused.value.field == "min_units"
+        (wide,) = await house.backend.submit([spec(900.0, min_units=9, max_units=9)], "ann")
+        await house.at(61.0)
+        # Machines that are there by now are not counted twice.
+        with pytest.raises(Refused, match=by_budget):
+            await house.backend.submit([spec(100.0, min_units=10, max_units=10)], "ann")
+        with pytest.raises(Refused, match="no offer of the cloud holds it either"):
+            await house.backend.submit([spec(100.0, cpu=5.0)], "ann")
+        await house.at(200.0)
+        assert (await house.job(wide.job_id))[0] == Status.FINISHED
+        (wider,) = await house.backend.submit([spec(100.0, max_units=10)], "ann")
+        assert wider.note is not None
+        assert "of the 10 units that it can use it gets 9 at most, rented machines included" in wider.note
+
+    play(tmp_path, f"{POLICY},rent_budget=4", test, clouds(offered=FOUR))
+
+
 def test_a_policy_that_cannot_be_put_in_force_changes_nothing(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         (job,) = await house.submit(300.0, cpu=1.0)

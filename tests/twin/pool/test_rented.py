@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from betimes import Result, simulate, summarise
 from betimes.cluster import Cluster, NodeGroup, Offer, Spot
-from betimes.errors import BetimesError
+from betimes.errors import BetimesError, ClusterError
+from betimes.outcome import JobState
 from betimes.twin.options import SimulationOptions
 from tests.reference import Job
 from tests.twin.pool.driving import recorded_segments, workload_of
@@ -75,6 +76,37 @@ def test_within_what_the_pool_does_anyway_nothing_is_rented() -> None:
     assert len(result.leases) == 0
 
 
+def test_a_job_wider_than_the_owned_nodes_has_machines_rented_for_it() -> None:
+    """It needs four units at least: it waits for a machine, which is up at 10 s, and is done 100 s later.
+
+    The machine is paid for until 70 s, and then until 130 s, as it is needed.
+    """
+    result = rented(Job(0, 400, 4, 4))
+    assert recorded_segments(result) == [(0, 10.0, 110.0, 4.0)]
+    assert result.jobs.predicted_finish_s.tolist() == [110.0]
+    assert result.leases is not None
+    assert result.leases.ended_s.tolist() == [130.0]
+
+
+def test_a_job_widens_onto_rented_machines_as_far_as_a_limit_allows() -> None:
+    """Of 8 units that it can use, and a quota of one machine, it gets 4: 20 s of work on two, 380 s of it on four."""
+    notes = list[str]()
+    result = rented(Job(0, 400, 8, 1), policy="fifo:rent_within=10", quota=1, warn=notes.append)
+    assert recorded_segments(result) == [(0, 0.0, 10.0, 2.0), (0, 10.0, 105.0, 4.0)]
+    assert notes == [
+        "1 job that could use more units than the nodes hold, rented machines included: narrowed to those"
+    ]
+
+
+def test_a_job_that_never_can_be_held_is_refused_with_the_limit_that_forbids_it() -> None:
+    with pytest.raises(ClusterError, match=r"job 0: 5 units can never .* hold 4 at most, by the quota"):
+        rented(Job(0, 400, 8, 5), quota=1)
+    result = rented(Job(0, 400, 8, 5), Job(0, 40, 2, 1), quota=1, on_wide="drop")
+    assert [JobState(state).name for state in result.jobs.state] == ["REFUSED", "FINISHED"]
+    clipped = rented(Job(0, 400, 8, 5), quota=1, on_wide="clip")
+    assert recorded_segments(clipped) == [(0, 10.0, 110.0, 4.0)]
+
+
 LARGE = replace(PAIR, type="g8", gpu=8, usd_per_h=2.0)
 
 
@@ -132,7 +164,7 @@ def cases(draw: st.DrawFn) -> tuple[tuple[Job, ...], str, tuple[Offer, ...], Sim
     jobs, at = list[Job](), 0
     for _ in range(draw(st.integers(1, 12))):
         at += draw(st.integers(0, 60))
-        most = draw(st.integers(1, 2))
+        most = draw(st.integers(1, 6))
         jobs.append(Job(at, draw(st.integers(1, 400)), most, draw(st.integers(1, most))))
     own = draw(
         st.sampled_from(

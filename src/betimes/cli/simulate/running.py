@@ -38,6 +38,7 @@ def study(
     Raises InputError and its children.
     """
     from betimes.outcome import parse_measure
+    from betimes.policies.pool.renting import renting_rule
 
     options = flags.options(timeline=timeline)
     families = () if options.cluster is None else options.cluster.families
@@ -55,6 +56,7 @@ def study(
         raise InputError(f"--load {flags.load:g}: the offered load is a number above 0, such as 0.8")
     for engine in used:
         options.check(engine)
+    rules = [renting_rule(name, each.values) for name, each in chosen.items() if engines[name] == "pool"]
     wanted = Study(
         flags=flags,
         options=options,
@@ -62,6 +64,7 @@ def study(
         measure=parse_measure(flags.measure),
         grace=parse_grace(flags.grace) if flags.grace is not None else None,
         workload=workload,
+        rule=next((rule for rule in rules if rule is not None), None),
     )
     return wanted, chosen, engines
 

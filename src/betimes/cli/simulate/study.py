@@ -15,6 +15,7 @@ from betimes.errors import InputError
 if TYPE_CHECKING:
     from betimes.foresight.engines import Engine
     from betimes.outcome import Result
+    from betimes.policies.pool.renting import RentingRule
     from betimes.twin.options import SimulationOptions
     from betimes.workload import Workload
     from betimes.workload.speedup import SpeedupTable
@@ -28,7 +29,8 @@ MOST_JOBS_FAIR = 20_000
 class Study:
     """Flags as given, and what they mean; checked as far as possible without the trace.
 
-    workload: the jobs of the first seed, where they had to be read to know what the flags mean.
+    workload: the jobs of the first seed, where they had to be read to know what the flags mean. rule: by which the
+    first policy that rents for a pool does.
     """
 
     flags: SimulationFlags
@@ -37,6 +39,7 @@ class Study:
     grace: tuple[float, float | None] | None
     measure: tuple[float, float]
     workload: Workload | None = None
+    rule: RentingRule | None = None
 
     def all_seeds(self) -> range:
         """The seeds to run, in order."""
@@ -142,7 +145,7 @@ def _on_pool(study: Study, workload: Workload, load_frac: float | None) -> tuple
         units = GENERATED_UNITS if options.cluster is None else options.cluster.units
     else:
         units = options.pool_units(workload)
-    fitted = fit(workload, units, options.on_wide or "refuse", options.cluster).workload
+    fitted = fit(workload, units, options.on_wide or "refuse", options.cluster, study.rule).workload
     if load_frac is not None:
         workload = _rescaled(workload, fitted, units, load_frac, options.curves)
     return workload, replace(options, engine="pool", units=units if options.cluster is None else None)
@@ -152,6 +155,8 @@ def wants_fair(study: Study, jobs: int) -> bool:
     """Whether a max-min run is made for comparison."""
     if "pool" not in study.engines:
         return False
+    if study.rule is not None and study.flags.fair is None:
+        return False  # max-min rents nothing: shares of owned units alone, too few for the widest jobs
     return (
         study.flags.fair
         if study.flags.fair is not None

@@ -18,7 +18,7 @@ from betimes.policies.loading import installed_policy
 from betimes.policies.nodes import families
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.nodes.registry import NODES_POLICIES
-from betimes.policies.pool.renting import check_offers, renting_rule
+from betimes.policies.pool.renting import RentingRule, check_offers, renting_rule
 from betimes.service.engines import nodes as nodes_engine
 from betimes.service.engines import pool
 from betimes.service.engines.planner_rounds import planners_for
@@ -42,7 +42,7 @@ def kind_of(policy: str) -> tuple[Engine, str]:
 def check_live(policy: str, offers: Sequence[Offer]) -> None:
     """Raise PolicyError for a policy that cannot rent of these offers, or not live."""
     kind, text = kind_of(policy)
-    if kind == POOL and _rents_for_pool(policy, text):
+    if rule_of(policy) is not None:
         if not offers:
             raise PolicyError(f"policy {policy}: {NOTHING_OFFERED}")
         check_offers(policy, offers)
@@ -106,7 +106,7 @@ class _Traits:
 def _traits(policy: str) -> _Traits:
     kind, text = kind_of(policy)
     if kind == POOL:
-        return _Traits(shares_rented=_rents_for_pool(policy, text))
+        return _Traits(shares_rented=rule_of(policy) is not None)
     found = _by_name(text)
     if found is None:
         return _Traits()
@@ -114,9 +114,12 @@ def _traits(policy: str) -> _Traits:
     return _Traits(found.rents_alone(values), found.shares_rented(values), found.plans(values))
 
 
-def _rents_for_pool(policy: str, text: str) -> bool:
-    """Whether a policy for a pool, of this plain specification, rents machines by its rule; raises PolicyError."""
-    return "rent_" in text and renting_rule(policy, parse_policy(text).values) is not None
+def rule_of(policy: str) -> RentingRule | None:
+    """The rule by which a policy for a pool rents machines; null: it rents none. Raises PolicyError."""
+    kind, text = kind_of(policy)
+    if kind != POOL or "rent_" not in text:
+        return None
+    return renting_rule(policy, parse_policy(text).values)
 
 
 def _by_name(text: str) -> NodesPolicy | None:

@@ -234,6 +234,8 @@ class Submissions:
             texts.append(rounding)
         if (spread := spread_note(spec, nodes, ledger.policy)) is not None:
             texts.append(spread)
+        if (narrower := self.scheduler.admission.narrower_note(spec)) is not None:
+            texts.append(narrower)
         member = self.scheduler.temporary_member
         if member is not None and promise is not None and promise.finish_at is not None:
             texts.append(

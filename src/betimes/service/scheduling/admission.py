@@ -12,6 +12,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from betimes.cluster import Offer
 from betimes.cluster.billing import Prices, lease_usd
 from betimes.cluster.labels import as_texts, bits_for, suits, why_none_suits
@@ -27,13 +29,14 @@ from betimes.service.engines.dedicated_machines import (
     shapes_of,
     times_on,
 )
-from betimes.service.engines.named_policies import heeds_labels
+from betimes.service.engines.named_policies import heeds_labels, rule_of
 from betimes.service.machines.machine import REAL
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.arrays import ComingArray, limit_reached
+from betimes.service.scheduling.engine_factory import kept_nodes, pool_resource
 from betimes.service.scheduling.job import Job, TrialSet, spec_text
 from betimes.service.scheduling.jobs import Jobs
-from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.node import LOST, Node
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
@@ -49,6 +52,8 @@ from betimes.service.spec.job_spec import (
     trial_spec,
     trials_of,
 )
+from betimes.twin.nodes.tasks import Integers
+from betimes.twin.pool.reach import Reach
 
 FIELDS = ("gpu", "cpu", "memory_gib")
 NAMES = (("GPU", "GPUs"), ("core", "cores"), ("GiB of memory", "GiB of memory"))
@@ -64,11 +69,13 @@ def check_possible(
     engine: str,
     offers: Sequence[Offer] | None = None,
     shared: Sequence[Offer] = (),
+    reach: Reach | None = None,
 ) -> None:
     """Raise Refused, naming field and limit, if neither the empty cluster nor the offers could run the job.
 
     known: how many nodes of each shape there are, without those rented for one job alone. offers: of machines that the
-    policy rents for one job alone; null: it rents none. shared: of those that it rents for several jobs.
+    policy rents for one job alone; null: it rents none. shared: of those that it rents for several jobs. reach: of a
+    pool that rents these by a rule.
     """
     if spec.as_one and engine == NODES:
         raise Refused(
@@ -94,7 +101,13 @@ def check_possible(
         )
     if offers and spec.rent != "never" and can_be_rented(spec, offers):
         return
-    if shared and can_be_rented(spec, shared):
+    if reach is not None:
+        why = reach.why_no_more(unit_of(spec), spec.min_units)
+        if why is None:
+            return
+        if can_be_rented(spec.model_copy(update={"min_units": 1, "max_units": 1}), shared):
+            raise Refused(why, "min_units")
+    elif shared and can_be_rented(spec, shared):
         return
     try:
         check_nodes(spec, known, engine)
@@ -111,6 +124,11 @@ def check_possible(
             "it is not to be rented for" if spec.rent == "never" else "no offer of the cloud holds it either"
         )
         raise Refused(f"{why}; {none}", error.field) from None
+
+
+def unit_of(spec: JobSpec) -> Integers:
+    """The demand of a unit of a job for a pool, which is the same on all machines, (1, 3)."""
+    return np.array([spec.unit.amounts_on("")], np.int64)
 
 
 def can_be_rented(spec: JobSpec, offers: Sequence[Offer]) -> bool:
@@ -351,8 +369,36 @@ class Admission:
             engine.kind or "pool",
             engine.offers_for_jobs,
             engine.shared_offers,
+            self._reach() if engine.is_pool else None,
         )
         self.refuse(spec, user)
+
+    def _reach(self) -> Reach | None:
+        """How wide jobs can become where a pool rents by a rule; null: it rents nothing."""
+        rule, settings = rule_of(self._state.ledger.policy), self._engine.settings
+        if rule is None or not settings.offers:
+            return None
+        # What the policy has rented is part of what it may rent.
+        kept = kept_nodes(self._state.ledger.nodes, settings.offers)
+        owned = [node for node in kept.values() if node.status != LOST]
+        by = pool_resource(owned)
+        alike = Counter(node.capacity for node in owned)
+        units = sum(node.capacity[by] for node in owned) // PER_UNIT[by]
+        capacity = np.array(list(alike), np.int64).reshape(-1, 3)
+        counts = np.array(list(alike.values()), np.int64)
+        return Reach(units, by, capacity, counts, rule, settings.offers, settings.quota)
+
+    def narrower_note(self, spec: JobSpec) -> str | None:
+        """The note that a job can use more units than a pool that rents can ever give it; null: it cannot."""
+        reach = self._reach() if self._engine.is_pool else None
+        if reach is None:
+            return None
+        most = int(reach.most_units(unit_of(spec))[0])
+        if spec.max_units <= most:
+            return None
+        return (
+            f"of the {spec.max_units} units that it can use it gets {most} at most, rented machines included"
+        )
 
     def check_labels(self, specs: Sequence[JobSpec]) -> None:
         """Raise Refused for required labels under a policy that ignores them, or for too many different ones."""

@@ -21,15 +21,16 @@ from betimes.outcome import JobColumns, JobState, ResourceUse, Result, SegmentCo
 from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.hooks import Prepared
 from betimes.policies.loading import mark_proven
-from betimes.policies.pool.renting import check_offers, renting_rule
+from betimes.policies.pool.renting import RentingRule, check_offers, renting_rule
 from betimes.twin.cluster_state import ClusterState
 from betimes.twin.driving import drive
 from betimes.twin.history import user_rows
-from betimes.twin.nodes.tasks import held, refuse_requirements, unit_demand
+from betimes.twin.nodes.tasks import refuse_requirements, unit_demand
 from betimes.twin.options import SimulationOptions
 from betimes.twin.pool.begin import begin_from, cluster_state
 from betimes.twin.pool.driver import Driver
 from betimes.twin.pool.event_loop import Trace
+from betimes.twin.pool.reach import Reach
 from betimes.twin.pool.rented import Prepare, RentedMachines
 from betimes.twin.pool.trace_loop import new_trace
 from betimes.twin.sizes import Sizes, beliefs
@@ -47,27 +48,40 @@ class Fitted:
     workload: Workload
     clipped: int
     dropped: np.ndarray[Any, np.dtype[np.bool_]]
-    narrowed: int = 0  # jobs that could use more units than the empty nodes hold of them
+    narrowed: int = 0  # jobs that could use more units than there can ever be of them
 
 
-def fit(workload: Workload, units: int, on_wide: str = "refuse", cluster: Cluster | None = None) -> Fitted:
-    """Deal with jobs whose minimum is more than there is: refuse them all with an error, clip, or drop them.
+def fit(
+    workload: Workload,
+    units: int,
+    on_wide: str = "refuse",
+    cluster: Cluster | None = None,
+    rule: RentingRule | None = None,
+) -> Fitted:
+    """Deal with jobs whose minimum is more than there can be: refuse them all with an error, clip, or drop them.
 
-    There are `units`; the empty nodes of `cluster`, if one is given, may hold fewer of one job's kind; a
-    job that could use more than that is narrowed. A clipped job keeps its work and needs at most all there is.
-    Raises ClusterError naming the first such job.
+    There are `units`; the empty nodes of `cluster`, if one is given, may hold fewer of one job's kind, and machines
+    that are rented by `rule` more; a job that could use more than all that is narrowed. A clipped job keeps its work
+    and needs at most all there is. Raises ClusterError naming the first such job.
     """
     if units < 1:
         raise ClusterError(f"--units {units}: a pool has at least one unit")
-    most = np.full(len(workload), units)
-    if cluster is not None:
-        most = np.minimum(most, held(unit_demand(workload, cluster), *cluster.shapes(rents=False), units))
+    demand = np.zeros((len(workload), 3), np.int64) if cluster is None else unit_demand(workload, cluster)
+    reach = Reach.of(units, cluster, rule)
+    most = reach.most_units(demand)
     wide = workload.min_units > most
     none = np.zeros(len(workload), dtype=bool)
     if not wide.any():
         return _narrowed(workload, most, cluster, 0, none)
     if on_wide == "refuse" or (on_wide == "clip" and most.min() == 0):
         first = int(np.argmax(wide if on_wide == "refuse" else most == 0))
+        least = int(workload.min_units[first])
+        why = None if rule is None else reach.why_no_more(demand[first : first + 1], least)
+        if why is not None:
+            raise ClusterError(
+                f"{workload.name}: job {workload.job_id[first]}: {why} (such jobs: {int(wide.sum())}); or --on-wide "
+                "clip or drop"
+            )
         there = f"{most[first]} fit into {cluster.name}" if cluster is not None else f"the pool has {units}"
         more = "give a larger cluster" if cluster is not None else "give more --units"
         raise ClusterError(
@@ -119,7 +133,9 @@ class Simulation:
         table, self.unknown_curves = bind(workload.curve_names, widest, options.curves)
         self.full_speed = table.at(workload.curve, workload.max_units)
         self.run_s = workload.work_s / self.full_speed
-        self.alone_speed = table.at(workload.curve, np.minimum(workload.max_units, units))
+        rents = renting_rule(str(policy), policy.values) is not None
+        alone = workload.max_units if rents else np.minimum(workload.max_units, units)
+        self.alone_speed = table.at(workload.curve, alone)
         belief = beliefs(self.sizes, workload, self.full_speed, options.seed)
         self.without_estimate, self.assumed_s = belief.without_estimate, belief.assumed_s
         users = user_rows(workload)
