@@ -5,6 +5,7 @@ The service has one core; a job of 2,000 s of work on up to five cores wants a m
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ import pytest
 
 from betimes.cluster.offer import Offer
 from betimes.errors import PolicyError, Refused
+from betimes.kernels import FloatTable
+from betimes.policies.hooks import Prepared
+from betimes.service.engines.pool import LivePool
 from betimes.service.machines.budgets import parse_budgets
 from betimes.service.machines.fake_cloud import FakeCloud, Outage, Slow
 from betimes.service.scheduling.engine_factory import Settings
@@ -64,6 +68,43 @@ def test_a_machine_is_kept_through_a_restart_and_paid_for_once(tmp_path: Path, a
     play_with(house, first, again)
     assert gone(house) == {"big-0": (660.0, 33.3)}
     assert len(house.told("ordered")) == 1
+
+
+@pytest.mark.parametrize("again_s", [30.0, 100.0, 300.0])
+def test_what_is_believed_of_a_wide_job_past_its_estimate_is_the_same_after_a_restart(
+    tmp_path: Path, again_s: float
+) -> None:
+    """It needs all five cores, for 1,000 s and not for 100 s; another comes at 350 s, for which more is rented."""
+    believed_s = list[float]()
+
+    async def begins(house: House) -> None:
+        asked = spec(5000.0, min_units=5, max_units=5, estimate_s=100.0)
+        await house.backend.submit([asked], "ann")
+        await house.at(again_s)
+
+    async def goes_on(house: House) -> None:
+        await house.at(350.0)
+        with pytest.raises(Refused, match="14 units can never be held at once"):
+            await house.backend.submit([spec(100.0, min_units=14, max_units=14)], "ann")
+        await house.backend.submit([spec(100.0, min_units=6, max_units=8)], "ann")
+        scheduler = house.controller.scheduler
+        believed_s.append(scheduler.engine.believed_left(1, 350.0))
+
+    def outcome(folder: Path, *parts: Callable[[House], Awaitable[None]]) -> tuple[Any, ...]:
+        folder.mkdir()
+        house = House(folder, POLICY, clouds(offered=FOUR))
+        play_with(house, *parts)
+        return believed_s.pop(), house.told("ordered")
+
+    async def at_once(house: House) -> None:
+        await begins(house)
+        await goes_on(house)
+
+    restarted = outcome(tmp_path / "restarted", begins, goes_on)
+    assert restarted == outcome(tmp_path / "not", at_once)
+    # 500 were believed at first, and 2,000 by now, of which 290 s on five cores have done 1,450.
+    assert restarted[0] == 550.0
+    assert [at for _, _, at in restarted[1]] == [0.0, 350.0]
 
 
 def test_an_order_that_was_not_answered_is_made_again_after_a_restart(tmp_path: Path) -> None:
@@ -200,6 +241,34 @@ def test_a_job_that_can_never_be_held_is_refused_by_the_limit_that_forbids_it(tm
         assert "of the 10 units that it can use it gets 9 at most, rented machines included" in wider.note
 
     play(tmp_path, f"{POLICY},rent_budget=4", test, clouds(offered=FOUR))
+
+
+def test_a_policy_of_a_user_that_cannot_divide_the_larger_pool_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its promises cannot be made, as machines come in their play-outs; once one is up, fifo takes over."""
+    prepared = LivePool._prepared  # pyright: ignore[reportPrivateUsage]
+
+    def of_one_unit(self: LivePool, units: int, speedup: FloatTable) -> Prepared:
+        if self.policy.policy.name == "srsf" and units > 1:
+            raise PolicyError("policy srsf: it is for a pool of one unit")
+        return prepared(self, units, speedup)
+
+    monkeypatch.setattr(LivePool, "_prepared", of_one_unit)
+
+    async def test(house: House) -> None:
+        job = await submit(house)
+        await house.at(30.0)
+        assert house.controller.scheduler.ledger.jobs[job].status == Status.RUNNING
+        with pytest.raises(PolicyError, match="a pool of one unit"):
+            await house.job(job)  # of which the end is foreseen
+        other = await submit(house, 10.0)
+        await house.at(90.0)
+        assert house.controller.scheduler.ledger.policy == "fifo"
+        await house.at(2100.0)
+        assert [(await house.job(number))[0] for number in (job, other)] == [Status.FINISHED] * 2
+
+    play(tmp_path, "srsf:rent_within=200", test, clouds(offered=FOUR))
 
 
 def test_a_policy_that_cannot_be_put_in_force_changes_nothing(tmp_path: Path) -> None:
