@@ -428,6 +428,18 @@ def test_two_tokens_at_once_are_two_browsers(chrome: Chrome, house: House) -> No
         assert chrome.title.startswith("Queue")
 
 
+# Leaves each axis one mark, with a long label. Argument: its place, percent.
+WORST_MARK = """
+for (const axis of document.querySelectorAll("svg.axis")) {
+  const [mark, ...others] = axis.querySelectorAll("text");
+  others.forEach((other) => other.remove());
+  mark.removeAttribute("data-at");
+  mark.setAttribute("x", `${arguments[0]}%`);
+  mark.textContent = "Wed 18:00";
+}
+"""
+
+
 def test_no_page_is_cut_or_overlaps_at_any_width(house: House) -> None:
     house.nodes.write_text(MANY_NODES)
     with house.open("--cluster", str(house.nodes)) as ready, browser() as chrome, house.client() as client:
@@ -440,4 +452,11 @@ def test_no_page_is_cut_or_overlaps_at_any_width(house: House) -> None:
             for name, path in paths(client).items():
                 chrome.get(f"{ready['url']}/{path}")
                 found[f"{name}, {width} px"] = faults(chrome)
+        # Where the marks of an axis stand depends on the hour: here as far out as they may.
+        for width in (390, 800):
+            look(chrome, width, 900, "light")
+            chrome.get(f"{ready['url']}/machines")
+            for x in (5.0, 94.0):
+                chrome.execute_script(WORST_MARK, x)
+                found[f"machines, {width} px, a mark at {x} %"] = faults(chrome)
         assert {name: told for name, told in found.items() if told} == {}
