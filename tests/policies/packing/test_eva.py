@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -64,6 +65,17 @@ def test_full_is_chosen_when_it_pays(rules: str) -> None:
     assert plan.reason == "full"
     assert [move.task for move in changes(plan, RUNNING).moves] == [1]
     assert plan.keep_running is (rules == "improved")
+
+
+@pytest.mark.parametrize("rules", list(RULES))
+def test_a_copy_weighs_anew_and_plans_the_same(rules: str) -> None:
+    eva = Eva(rules)
+    eva.plan(Round(0.0, RUNNING, reports={1: 0.9, 4: 0.7}))
+    copied = deepcopy(eva)
+    then = Round(3600.0, slow_to_move(RUNNING, 600.0), finished={99: 3500.0}, reports={1: 0.8, 4: 0.7})
+    assert copied.__dict__["_packing"] is None
+    assert copied.plan(then) == eva.plan(then)
+    assert copied.weighed == eva.weighed
 
 
 @pytest.mark.parametrize("rules", list(RULES))

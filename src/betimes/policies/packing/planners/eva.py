@@ -159,6 +159,10 @@ class Eva:
         self._packing: Valuation | None = None
         self._beside: Valuation | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy weighs anew: copying what is kept takes many times as long as weighing what a round needs."""
+        return {**self.__dict__, "_packing": None, "_beside": None}
+
     def plan(self, round_: Round) -> Plan:
         """The machines to have from now on. Raises ClusterError for a task that fits no type."""
         rules, problem = self.rules, round_.problem
