@@ -708,7 +708,7 @@ class ServiceBackend:
         live = self.scheduler.limits.charges(max(self.scheduler.now_at, self.controller.clock.now_s()))
         if by == "user":
             now_s = self.controller.clock.now_s() - ledger.epoch_at
-            users = self.scheduler.users.weighted
+            users = self.scheduler.weighted_users
             standing = ledger.shares.standing(users, {job.user for job in ledger.jobs.values()}, now_s)
 
         groups = self.scheduler.settings.groups

@@ -7,7 +7,7 @@ to be carried out once the events are stored: the ledger has applied the events 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -55,6 +55,7 @@ from betimes.service.scheduling.users import Users
 from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.scheduling.waiting_for import ArrayLimits, Delays, Dependencies, Resources
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.users import User
 
 POLICY = "policy"
 """The step of a turn in which the policy decides."""
@@ -568,6 +569,11 @@ class Scheduler:
         return self._engine.foreseen_already(
             [number for number in numbers if number in jobs and jobs[number].account is not None]
         )
+
+    @property
+    def weighted_users(self) -> Mapping[str, User]:
+        """The users, with the weights that groups leave them."""
+        return self._engine.users
 
     @property
     def nodes_in_brief(self) -> NodesInBrief:

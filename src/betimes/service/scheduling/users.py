@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from betimes.errors import Conflict, Refused, Unknown
@@ -85,11 +85,6 @@ class Users(Part):
                     "some",
                     "array" if len(specs) == 1 and coming[0] > 1 else None,
                 )
-
-    @property
-    def weighted(self) -> Mapping[str, User]:
-        """The users, with the weights that groups leave them."""
-        return self._groups.weighted(self._state.ledger.users)
 
     def queued(self, names: Collection[str]) -> int:
         """The jobs of these users that wait."""

@@ -38,7 +38,7 @@ def _read(scheduler: Scheduler, now_at: float) -> list[GroupView]:
 
     ledger, found = scheduler.ledger, list[GroupView]()
     users = {job.user for job in ledger.jobs.values()}
-    standing = ledger.shares.standing(scheduler.users.weighted, users, now_at - ledger.epoch_at)
+    standing = ledger.shares.standing(scheduler.weighted_users, users, now_at - ledger.epoch_at)
     for group in scheduler.settings.groups.all:
         each = [held_now(ledger, name) for name in group.users]
         held = HeldView(
