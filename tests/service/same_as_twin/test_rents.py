@@ -298,3 +298,35 @@ def test_hundreds_of_jobs(policy: str, tmp_path: Path) -> None:
 def test_hundreds_of_waits_that_are_foreseen(policy: str, tmp_path: Path) -> None:
     specs, submit_s = jobs_of(500, 2, (1,), 16.0)
     assert_alike(specs, submit_s, MIXED, policy, tmp_path)
+
+
+ROOM = "compound/t=5m/b=10m/waits=none/trials=room"
+
+
+@pytest.mark.parametrize("other", quick(["fitgpp", "compound/t=5m/b=10m/waits=none"], "fitgpp"))
+def test_members_that_preempt_and_rent_score_the_same(other: str, tmp_path: Path) -> None:
+    """What a preempted job did before counts as waiting, and a machine is paid for from its boot, in both."""
+    policy = f"portfolio:members={other}+{ROOM},period=10"
+    specs, submit_s = jobs_of(100, 4, (1, 1, 1, 2, 4, 8, 12, 24), 8.0)
+    specs = with_trials(specs)
+    jobs = workload_of(specs, submit_s)
+    twin = simulate_nodes(jobs, policy, cluster=MIXED, sizes="estimate")
+    found = twin.selections
+    assert found is not None
+    submissions = list(zip(submit_s.tolist(), specs, strict=True))
+    served = serve_trace(jobs, MIXED, policy, tmp_path, submissions=submissions)
+    selected = list(served.store.events(kinds=["selected"]))
+    theirs = zip(found.at_s[found.chosen].tolist(), found.member[found.chosen].tolist(), strict=True)
+    assert [(event.data["from_at"], event.data["member"]) for event in selected] == list(theirs)
+    assert len({event.data["member"] for event in selected}) == 2
+    scores = {
+        (at, name): score for at, name, score in zip(found.at_s, found.member, found.score, strict=True)
+    }
+    ours = {
+        (event.data["from_at"], name): score
+        for event in selected
+        for name, score in event.data["scores"].items()
+    }
+    assert ours == pytest.approx(scores, rel=1e-9)
+    assert (served.finish_s == twin.jobs.finish_s).all()
+    assert served.preemptions.sum() > 0

@@ -133,8 +133,10 @@ def _over(step: Transition) -> Callable[[Ledger, Event, Job], None]:
             job.last_ran_s = job.finished_at - job.started_at
         if step is Transition.FINISH and job.units > 0 and job.trials is None:
             since_at = event.at_s if job.started_at is None else job.started_at
+            # Only preempted jobs have `waited_s`; in older logs none has, and each waited until its first start.
+            waited_s = event.data.get("waited_s", since_at - job.submitted_at)
             tasks = max(1, job.units // max(1, job.units_per_task))
-            ledger.record.finished(since_at - job.submitted_at, event.data["run_s"], tasks)
+            ledger.record.finished(waited_s, event.data["run_s"], tasks)
         job.units, job.places, job.account, job.run, job.binding = 0, [], None, None, None
         job.rental = None
         job.reason = event.data.get("reason")
@@ -346,7 +348,10 @@ KINDS: dict[str, Kind[Ledger]] = {
         _over(Transition.FINISH),
         _finished_words,
         data={"run_s": float},
-        more={"lost_s": float},
+        more={
+            "lost_s": float,
+            "waited_s": Annotated[float, "of a preempted job: its time since submission, less `run_s`"],
+        },
     ),
     "failed": Kind(
         "a job has failed for good", _over(Transition.FAIL), reason_text, data={"reason": REASON_OR_NONE}

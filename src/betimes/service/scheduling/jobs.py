@@ -203,8 +203,12 @@ class Jobs:
 
     def _log_finished(self, job: Job, run_s: float) -> None:
         note_end(self._state, job)
-        lost: dict[str, Any] = {"lost_s": job.lost_s} if job.lost_s > 0.0 else {}
-        self._state.log("finished", "executor", job.job_id, run_s=run_s, **lost)
+        more: dict[str, Any] = {"lost_s": job.lost_s} if job.lost_s > 0.0 else {}
+        if job.preemptions > 0:
+            # What it did before counts as waiting, as in a simulation.
+            ended_at = self._state.now_at if job.left_at is None else job.left_at
+            more["waited_s"] = ended_at - run_s - job.submitted_at
+        self._state.log("finished", "executor", job.job_id, run_s=run_s, **more)
 
     # --- when its run is over, but the job is not --------------------------------------------------------------
 

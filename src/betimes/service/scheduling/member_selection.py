@@ -87,7 +87,10 @@ class MemberSelection(Part):
         for node in ledger.nodes.values():
             offer, is_its = offers.get(node.machine.type), node.by_policy or not node.is_shared
             if is_its and offer is not None and node.rented_at is not None:
-                booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
+                # The bill may begin with the boot, which nobody reports before the set-up is over.
+                booted_at = (
+                    node.rented_at + offer.boot_s if node.up_at is None else node.up_at - offer.setup_s
+                )
                 since_at = offer.billing.since_s(node.rented_at, booted_at)
                 machine_s += float(lease_usd(offer.billing, Prices(1.0), since_at, now_at)) * S_PER_H
         return PolicyRecord(so_far.jobs, so_far.job_s, so_far.machine_s + machine_s, so_far.slowdown)
