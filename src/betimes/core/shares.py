@@ -27,6 +27,10 @@ RECENT_COUNTS = 10.0
 
 The latter keeps users from taking turns at everything; alone it would favour small weights by about one job each.
 """
+HELD = ("running", "units", "memory", "bound", "bound_units", "bound_memory")
+"""Columns of a user's jobs that run, or are bound to nodes: what the limits are compared with."""
+HELD_OF_LATE = ("since_s", "recent", "charge")
+"""Columns of a user's part of late."""
 PASSED_OVER = 1 << 40  # class of the jobs that their users' limits keep from running
 
 
@@ -108,6 +112,12 @@ def is_over_limit(state: Shared, slot: int) -> bool:
         or user.units + user.bound_units + most > user.most_units
         or user.memory + user.bound_memory + most * progress.unit_memory > user.most_memory
     )
+
+
+@kernel
+def do_users_share(state: Shared) -> bool:
+    """Whether users have shares; false: they have limits alone, and nobody is ahead of anybody."""
+    return len(state.users) > 0 and state.users[0].weight < math.inf
 
 
 @kernel

@@ -184,3 +184,52 @@ def test_the_log_counts_what_the_engine_counts(policy: str) -> None:
                 assert users[at][name] == pytest.approx(value, rel=1e-12, abs=1e-9), (step, name)
     cluster.go_on()
     assert all(account.running == 0 for account in cluster.ledger.shares.accounts.values())
+
+
+def test_a_job_that_a_pool_has_narrowed_counts_on_nodes_as_wide_as_it_is() -> None:
+    cluster = with_users("max-min", User(name="ann", limits=UserLimits(max_units=8)), nodes=2)  # 4 cores
+    first, second, *others = (
+        cluster.submit(spec(800.0, min_units=1, max_units=2), user="ann")[0] for _ in range(4)
+    )
+    cluster.go_on(60.0)
+    assert [cluster.job(number).units for number in (first, second, *others)] == [1, 1, 1, 1]
+    cluster.ask("policy.set_policy", "easy", "operator")
+    cluster.turn()
+    for number in (second, *others):
+        cluster.ask("jobs.cancel", number, "ann")
+    cluster.turn()
+    cluster.go_on(60.0)
+    assert cluster.scheduler.engine.state.users[0].units == 1.0
+    cluster.crash()
+    assert cluster.scheduler.engine.state.users[0].units == 1.0
+
+
+@pytest.mark.parametrize("policy", ["max-min", "themis", "afs", "las", "srsf"])
+def test_limits_that_hold_nobody_back_change_nothing(policy: str) -> None:
+    def units(*users: User) -> list[dict[int, int]]:
+        cluster, chance, found = with_users(policy, *users), random.Random(5), list[dict[int, int]]()
+        for _ in range(12):
+            user, widest = chance.choice(["ann", "bob", "cem"]), chance.randint(1, 4)
+            cluster.submit(spec(chance.uniform(1.0, 300.0), min_units=1, max_units=widest), user=user)
+            cluster.go_on(chance.uniform(0.0, 40.0))
+            found.append({number: job.units for number, job in cluster.ledger.jobs.items()})
+        return found
+
+    assert units(User(name="ann", limits=UserLimits(max_units=1000)), User(name="bob")) == units()
+
+
+@pytest.mark.parametrize("renews", [False, True])
+def test_a_job_that_is_bound_to_nodes_counts_after_its_user_has_changed(renews: bool) -> None:
+    """A trial job that best-effort jobs make room for holds nothing yet, and counts."""
+    cluster = with_users("fitgpp", User(name="ann", limits=UserLimits(max_units=2)), nodes=2)
+    cluster.submit(*[spec(1000.0, min_units=2, max_units=2, grace_s=30.0)] * 2, user="bob")
+    (trial,) = cluster.submit(spec(10.0, min_units=2, max_units=2, qos="trial"), user="ann")
+    assert cluster.job(trial).is_nominated
+    users = cluster.scheduler.engine.state.users
+    assert (users[0].bound, users[0].bound_units) == (1, 2.0)
+    cluster.scheduler.users.change("ann", UserChanges(weight=2.0), "operator")
+    cluster.turn()
+    if renews:
+        cluster.crash()
+    users = cluster.scheduler.engine.state.users
+    assert (users[0].bound, users[0].bound_units) == (1, 2.0)

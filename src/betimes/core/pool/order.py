@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from betimes.core.pool.columns import Job, State
-from betimes.core.shares import RECENT_COUNTS, order_by_shares, recent_at
+from betimes.core.shares import RECENT_COUNTS, do_users_share, order_by_shares, recent_at
 from betimes.kernels import Each, Floats, Ints, full_kernel, kernel
 
 
@@ -146,7 +146,7 @@ def share_by_user(state: State, number: int, keys: Floats) -> int:
     for at in range(served):
         columns[0, at] = float(jobs[line[at]].seq)
         columns[1, at] = jobs[line[at]].key
-        columns[2, at] = float(state.progress[line[at]].user)
+        columns[2, at] = float(state.progress[line[at]].user) if do_users_share(state) else 0.0
     order = np.arange(served)
     for column in columns:
         order = order[np.argsort(column[order], kind="mergesort")]

@@ -15,6 +15,7 @@ from betimes.cluster.resources import Amounts, Natural, UnitDemand, demand_amoun
 from betimes.cluster.tasks import PACK, SPREAD
 from betimes.core.nodes.columns import AUTO
 from betimes.core.pool.columns import User
+from betimes.core.shares import idle
 from betimes.foresight.run_times import GRID
 from betimes.kernels import Floats, FloatTable, Records, as_array
 from betimes.service.engines.plans import ExpectedSaving
@@ -82,9 +83,17 @@ class Sharing(NamedTuple):
     rows: dict[str, int]
     users: Records[User]
 
-    def copied(self) -> Sharing:
-        """The same, to be counted on apart from this one."""
-        return Sharing(self.rows, cast("Records[User]", as_array(self.users).copy()))
+    def idle(self) -> Sharing:
+        """The same users, whose jobs hold nothing and have held nothing."""
+        return Sharing(self.rows, idle(self.users))
+
+    def holding(self, counted: Records[User], columns: Sequence[str]) -> Sharing:
+        """The same users with what an engine has counted, in these columns, of the first of them."""
+        users = cast("Records[User]", as_array(self.users).copy())
+        known = min(len(counted), len(users)) - 1
+        for column in columns:
+            as_array(users)[column][:known] = as_array(counted)[column][:known]
+        return Sharing(self.rows, users)
 
 
 @dataclass(frozen=True, slots=True)

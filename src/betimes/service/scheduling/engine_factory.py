@@ -16,6 +16,7 @@ import numpy as np
 from betimes.cluster import Offer
 from betimes.cluster.resources import Amounts
 from betimes.cluster.shapes import Shapes, distinct_shapes
+from betimes.core.shares import HELD
 from betimes.errors import ClusterError, Unavailable
 from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
@@ -304,12 +305,14 @@ def build(
         for job in live
     ]
     if sharing is not None:
-        engine.share(sharing.copied())
+        engine.share(sharing.idle())
     for one in carried:
         engine.restore(one, now_s)
     engine.settle(carried)
-    if sharing is not None:  # what was counted of jobs that hold something is in the log already
-        engine.share(sharing)
+    # What users hold and have held is in the log; but nodes keep a job as wide as a pool has made it, and count it so.
+    if sharing is not None:
+        is_counted = isinstance(engine, LiveNodes)
+        engine.share(sharing.holding(engine.state.users, HELD) if is_counted else sharing)
     for name, node in (nodes | rented).items():
         if node.status not in ((UP, BOOTING) if name in rented else (UP,)):
             engine.open_node(numbers[name], False)

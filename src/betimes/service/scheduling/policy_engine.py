@@ -13,6 +13,7 @@ import numpy as np
 from betimes.cluster import Offer
 from betimes.cluster.checks import family_of
 from betimes.cluster.interference import workload_of
+from betimes.core.shares import HELD, HELD_OF_LATE
 from betimes.errors import Conflict, Unavailable
 from betimes.foresight.engines import NODES, POOL
 from betimes.kernels import Floats
@@ -602,7 +603,8 @@ class PolicyEngine:
         ):
             return
         self._shares_seen = version
-        built.engine.share(ledger.shares.sharing(self.users, built.engine.state.users))
+        sharing = ledger.shares.sharing(self.users)
+        built.engine.share(sharing.holding(built.engine.state.users, HELD + HELD_OF_LATE))
         self.look()
 
     def decide(self) -> tuple[Inputs, list[Decisions]]:

@@ -17,7 +17,7 @@ from betimes.cluster.resources import unit_charge
 from betimes.core.pool.columns import User as UserRecord
 from betimes.core.shares import recent_after
 from betimes.errors import Refused
-from betimes.kernels import Records, as_array, blank
+from betimes.kernels import blank
 from betimes.service.engines.messages import Sharing
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.reasons import reason
@@ -152,8 +152,8 @@ class Shares:
         """Whether the engine has to know users: they share, or one has a limit of what runs."""
         return self.half_life_s is not None or any(has_limits(user) for user in users.values())
 
-    def sharing(self, users: Mapping[str, User], counted: Records[UserRecord] | None = None) -> Sharing:
-        """The users as an engine takes them; counted: what an engine has counted itself for the first of them."""
+    def sharing(self, users: Mapping[str, User]) -> Sharing:
+        """The users as an engine takes them, with what the log has counted."""
         records = blank(UserRecord, len(self.accounts) + 1)  # the last is anybody's who has no account yet
         for record, name in zip(
             (records[at] for at in range(len(records))), [*self.accounts, ""], strict=True
@@ -170,10 +170,6 @@ class Shares:
             if account is not None:
                 for column, value in asdict(account).items():
                     setattr(record, column, value)
-        if counted is not None:
-            known = min(len(counted), len(records)) - 1
-            for column in ("since_s", "recent", "charge", "running", "units", "memory"):
-                as_array(records)[column][:known] = as_array(counted)[column][:known]
         return Sharing({name: at for at, name in enumerate(self.accounts)}, records)
 
 

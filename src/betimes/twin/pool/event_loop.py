@@ -15,7 +15,7 @@ from betimes.core.pool.grant_log import has_room_for_an_event, note_doubled
 from betimes.core.pool.order import divide, enter, reach, reorder, show_left_out
 from betimes.core.pool.placement import set_demand
 from betimes.core.pool.transitions import apply_grants, find_next, finish, refresh, sample_contention, submit
-from betimes.core.shares import begin_order
+from betimes.core.shares import begin_order, do_users_share
 from betimes.core.status import (
     ACCEPTED,
     BAD_GROUP,
@@ -104,10 +104,12 @@ def decide(state: State, rules: PoolRules, trace: Trace) -> int:
     again.at_s = math.inf
     again.period_s = 0.0
     if len(state.users) > 0:
-        if rules.splits:
+        if rules.splits and do_users_share(state):
             count = _allocate_by_user(state, rules)
         else:
             count = rules.allocate(view, pool.now, state.grants, state.wakeups)
+        if rules.splits:
+            _keep_order(state)
         again.period_s = 0.0  # as time passes the order changes
         show_left_out(state)
     else:
@@ -171,10 +173,16 @@ def _allocate_by_user(state: State, rules: PoolRules) -> int:
             left -= state.grants[at].units
         count += given
     group.head, group.tail, group.demand, pool.units = head, tail, demand, units
-    for place in range(head, tail + group.left_out):  # the order is that of the users from here on
-        state.jobs[state.order[0, place]].key = float(place - head)
     again.at_s = next_s
     return count
+
+
+@kernel
+def _keep_order(state: State) -> None:
+    """Jobs that are in no order of the policy's, and those that were left out behind them, rank as they stand."""
+    group = state.groups[0]
+    for place in range(group.head, group.tail + group.left_out):
+        state.jobs[state.order[0, place]].key = float(place - group.head)
 
 
 @kernel
