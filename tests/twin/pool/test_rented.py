@@ -76,12 +76,13 @@ def test_within_what_the_pool_does_anyway_nothing_is_rented() -> None:
     assert len(result.leases) == 0
 
 
-def test_a_job_wider_than_the_owned_nodes_has_machines_rented_for_it() -> None:
+@pytest.mark.parametrize("policy", ["fifo", "srsf", "las", "themis", "afs", "max-min", "wfq"])
+def test_a_job_wider_than_the_owned_nodes_has_machines_rented_for_it(policy: str) -> None:
     """It needs four units at least: it waits for a machine, which is up at 10 s, and is done 100 s later.
 
     The machine is paid for until 70 s, and then until 130 s, as it is needed.
     """
-    result = rented(Job(0, 400, 4, 4))
+    result = rented(Job(0, 400, 4, 4), policy=f"{policy}:rent_within=100")
     assert recorded_segments(result) == [(0, 10.0, 110.0, 4.0)]
     assert result.jobs.predicted_finish_s.tolist() == [110.0]
     assert result.leases is not None

@@ -37,11 +37,15 @@ def auction(view: View, now: float, grants: Records[Grant], again: Records[Again
     waiting = view.groups[0].tail - head
     again[0].at_s = now + view.params[LEASE_S]
     if view.groups[0].demand <= left:
+        served = 0
         for at in range(waiting):
-            grants[at].job = line[head + at]
-            grants[at].units = min(left, float(view.jobs[line[head + at]].max_units))
+            job = view.jobs[line[head + at]]
+            if job.least <= left:  # else it waits for the pool to grow
+                grants[served].job = line[head + at]
+                grants[served].units = min(left, float(job.max_units))
+                served += 1
         again[0].period_s = view.params[LEASE_S]  # nothing can change until a job is submitted or finishes
-        return waiting
+        return served
     # By number in order of submission: each job's rho at its maximum, the largest on top of a heap; and lists of jobs
     # by the power of two below their width, for jobs that can no longer get their maximum.
     rho = np.empty(waiting)
