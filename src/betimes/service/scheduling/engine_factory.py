@@ -453,8 +453,27 @@ def _full_speed(job: Job) -> float:
     return speed(request, request.max_units)
 
 
+def work_factor(job: Job, kind: str, was: str) -> float:
+    """What work of a job in an engine's unit is multiplied by for one of another kind that takes it over.
+
+    Work is in seconds on one unit in a pool, in plain seconds on nodes.
+    """
+    if kind == was:
+        return 1.0
+    if kind == POOL:
+        return _full_speed(job)
+    request = request_of(job)
+    return 1.0 / speed(request, _units_on_nodes(job) or request.max_units)
+
+
+def _units_on_nodes(job: Job) -> int:
+    """The units of a job's run; one that leaves rented machines is the job's no more."""
+    run = job.run
+    return run.units if run is not None and run.launched and run.stopping != SPECULATED else job.units
+
+
 def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at: float) -> Restored:
-    """A job as the new engine takes it over. Work is in seconds on one unit in a pool, in plain seconds on nodes."""
+    """A job as the new engine takes it over."""
     account, request, was = job.account, request_of(job), kind_of(before)[0]
     if account is None:
         raise ValueError(f"internal: job {job.job_id} is in no engine")
@@ -468,13 +487,8 @@ def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at
         Allocation(numbers[node], units)
         for node, units in (run.places if run and run.launched else job.places)
     )
-    units = run.units if run and run.launched and kind == NODES else job.units
-    if kind != was:
-        faster = speed(request, units or request.max_units) if kind == NODES else _full_speed(job)
-        factor = 1.0 / faster if kind == NODES else faster
-        account = Account(
-            **{**account.__dict__, "left_s": account.left_s * factor, "size_s": account.size_s * factor}
-        )
+    units, factor = _units_on_nodes(job), work_factor(job, kind, was)
+    account = replace(account, left_s=account.left_s * factor, size_s=account.size_s * factor)
     if kind == POOL:
         leaving = was == NODES and run is not None and run.stopping is not None
         units = 0 if leaving else job.units

@@ -31,7 +31,7 @@ from betimes.service.engines.messages import (
     ReleaseMachine,
     RentMachine,
 )
-from betimes.service.engines.named_policies import rents_for_jobs, shared_offers
+from betimes.service.engines.named_policies import kind_of, rents_for_jobs, shared_offers
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.planner_rounds import LiveRounds
 from betimes.service.engines.pool import LivePool
@@ -49,6 +49,7 @@ from betimes.service.scheduling.engine_factory import (
     renting,
     request_of,
     resume_machine,
+    work_factor,
 )
 from betimes.service.scheduling.job import Job, Places
 from betimes.service.scheduling.node import BOOTING, UP, Node
@@ -716,14 +717,14 @@ class PolicyEngine:
     # --- another engine ---------------------------------------------------------------------------------------
 
     def settle(self) -> list[int]:
-        """Before another engine is made: drop the inputs of this one; returns the jobs whose runs have left.
+        """Before another engine is made: settle the inputs of this one; returns the jobs whose runs have left.
 
-        The new engine receives widths with the jobs, and progress is reported again.
+        The new engine receives widths with the jobs; beliefs are handed to it at the next decision.
         """
         pending = self._pending
         if self._built is not None and isinstance(self._built.engine, LivePool):
             self._built.engine.retire(pending, self._state.now_s)
-        pending.widths, pending.done, pending.believed = [], [], []
+        pending.widths, pending.done = [], []
         return self.take_gone()
 
     @property
@@ -759,6 +760,12 @@ class PolicyEngine:
             taught=self._taught,
         )
         engine = self._built.engine
+        if before is not None:
+            was = kind_of(before)[0]
+            self._pending.believed = [
+                (number, left_s * work_factor(ledger.jobs[number], self._built.kind, was))
+                for number, left_s in self._pending.believed
+            ]
         if isinstance(engine, Standby):
             return
         if isinstance(engine, LivePool):
