@@ -111,6 +111,18 @@ def test_a_job_on_a_machine_that_slept_is_late_though_an_edit_renews_the_engine(
     assert left_s(cluster, wide) == pytest.approx(before_s + 500.0)
 
 
+def test_a_job_on_fewer_units_than_it_can_use_has_as_much_left_after_a_switch_to_nodes_and_back() -> None:
+    cluster = Cluster("max-min", nodes=1)
+    first, second = cluster.submit(*2 * [spec(2000.0, max_units=2)])
+    cluster.go_on(10.0)
+    before_s = [left_s(cluster, number) for number in (first, second)]
+    assert [cluster.job(number).units for number in (first, second)] == [1, 1]
+    for policy in ("fitgpp", "max-min"):
+        assert cluster.ask("policy.set_policy", policy, "ann")
+        cluster.turn()
+        assert [left_s(cluster, number) for number in (first, second)] == pytest.approx(before_s)
+
+
 def left_s(cluster: Cluster, number: int) -> float:
     """How long a job's run is believed to take from now on."""
     engine, job = cluster.scheduler._engine, cluster.job(number)

@@ -442,28 +442,19 @@ def _seq(job: Job) -> int:
 
 def _work_of(job: Job, policy: str) -> float:
     """Total believed work, seconds on one unit."""
-    account = job.account
-    if account is None:
-        return 0.0
-    return account.size_s * (_full_speed(job) if kind_of(policy)[0] == NODES else 1.0)
-
-
-def _full_speed(job: Job) -> float:
-    request = request_of(job)
-    return speed(request, request.max_units)
+    return 0.0 if job.account is None else job.account.size_s * work_factor(job, POOL, kind_of(policy)[0])
 
 
 def work_factor(job: Job, kind: str, was: str) -> float:
     """What work of a job in an engine's unit is multiplied by for one of another kind that takes it over.
 
-    Work is in seconds on one unit in a pool, in plain seconds on nodes.
+    Work is in seconds on one unit in a pool, on nodes in seconds on the units that the job has.
     """
     if kind == was:
         return 1.0
-    if kind == POOL:
-        return _full_speed(job)
     request = request_of(job)
-    return 1.0 / speed(request, _units_on_nodes(job) or request.max_units)
+    faster = speed(request, _units_on_nodes(job) or request.max_units)
+    return faster if kind == POOL else 1.0 / faster
 
 
 def _units_on_nodes(job: Job) -> int:
