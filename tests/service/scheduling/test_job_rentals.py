@@ -79,6 +79,21 @@ def test_a_machine_for_one_job_survives_restarts(tmp_path: Path) -> None:
     assert leases(house) == [("big-0", 0.0, 160.0)]
 
 
+def test_a_machine_that_is_drained_before_it_is_up_is_rented_anew(tmp_path: Path) -> None:
+    async def drained(house: House) -> None:
+        await house.at(10.0)
+        assert (await house.backend.drain("big-0", "ann")).status == "gone"
+        await house.at(10.0)
+        assert await house.statuses() == {"own-0": "up", "big-1": "booting"}
+
+    async def ends(house: House) -> None:
+        await house.at(300.0)
+        assert await house.job(2) == (Status.FINISHED, 1)
+
+    house = play(tmp_path, "njw", two_jobs, drained, ends)
+    assert [node for node, _, _ in leases(house)] == ["big-0", "big-1"]
+
+
 def test_killed_before_the_cloud_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(Rentals, "order", lambda *_: None)

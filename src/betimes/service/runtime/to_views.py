@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fold import KINDS
 from betimes.service.scheduling.job import Preemption
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.node import GONE, Node
 from betimes.service.scheduling.policy_record import bounded_slowdown
 from betimes.service.scheduling.promises import STARTS
 from betimes.service.scheduling.scheduler import Scheduler
@@ -168,7 +169,9 @@ def _without_hook(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
-    """A node with its free resources."""
+    """A node with its free resources; one that has left since it was looked up is gone."""
+    if name not in scheduler.ledger.nodes:
+        node = replace(node, status=GONE)
     free = scheduler.occupancy.free_on(name) if node.is_there else (0, 0, 0)
     gpu, cpu, memory = (amount / per for amount, per in zip(free, PER_UNIT, strict=True))
     machine, next_one = node.machine, next(iter(scheduler.ledger.maintenance.on(node)), None)

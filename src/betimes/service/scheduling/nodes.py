@@ -142,7 +142,8 @@ class Nodes(Part):
     def set_status(self, name: str, status: str, cause: str, **more: Any) -> Node:
         """A node is up, drains, or is lost; returns the node. Raises Unknown, Conflict.
 
-        A rented node is given back as soon as it has drained, and is returned as it then was. more: for the event.
+        A rented node is given back as soon as it has drained, and is returned as it then was; one that is rented for a
+        job alone by the part that rented it, which has the job decided about anew. more: for the event.
         """
         node = self.node(name)
         if node.status == LOST and status != UP and node.rented_at is None:
@@ -151,7 +152,7 @@ class Nodes(Part):
             status = DRAINED
         if node.status == status:
             return node
-        if status == DRAINED and node.rented_at is not None:
+        if status == DRAINED and node.rented_at is not None and node.is_shared:
             return self._remove(name, cause, "given-back", **more)
         before = node.status
         self._state.log("node-status", cause, node=name, status=status, **more)

@@ -17,6 +17,7 @@ from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.node import (
     BOOTING,
+    DRAINED,
     DRAINING,
     UP,
 )
@@ -236,6 +237,19 @@ class JobRentals(Part):
             return
         self._runs.log_stopping(job, SPECULATED, "policy", self._state.now_at, reason)
         self._state.effects.append(StopRun(RunId(job.job_id, run.number), 0.0, SPECULATED))
+
+    def before_decision(self) -> None:
+        """Give back machines that have drained; a job whose machine was not up yet is decided about anew."""
+        for node in self._state.nodes_in_brief.others:
+            name = node.machine.name
+            if not node.is_shared and node.status == DRAINED:
+                job = self._job_on(name)
+                self._nodes.give_up(name)
+                if job is not None:
+                    self._engine.lose_machines(job, TAKEN_AWAY)
+                    self._unrent(
+                        job, not_rented(node.machine.type, f"{name} was drained before it was up", 0.0)
+                    )
 
     def after_decision(self) -> None:
         """Give back machines that their job has left or no longer needs."""
