@@ -12,6 +12,8 @@ import pytest
 from betimes.errors import PolicyError
 from betimes.foresight.portfolio.driver import Selector
 from betimes.service.engines.named_policies import check_live
+from betimes.service.spec.users import User, UserChanges, UserLimits
+from tests.service.reliability.cluster import spec
 from tests.service.runtime.test_rentals import House, clouds, play
 from tests.service.scheduling.test_machine_rentals import BIG, resume
 
@@ -207,6 +209,36 @@ def test_orders_take_turns_where_nothing_is_rented(tmp_path: Path) -> None:
     assert {data["member"] for data in selected} == {"fifo", "sjf/backfill=easy"}
     assert all(data["smallest_wins"] for data in selected)
     assert [data["score"] for data in selected] == [min(data["scores"].values()) for data in selected]
+
+
+def test_a_job_that_a_limit_keeps_waiting_leaves_no_member_out_for_ever(tmp_path: Path) -> None:
+    policy = "portfolio:members=fifo+sjf/backfill=easy,period=3"
+
+    async def limit(house: House, units: int | None) -> None:
+        changes = UserChanges(limits=UserLimits(max_units=units))
+        await house.controller.ask(
+            "a limit", lambda scheduler: scheduler.users.change("bob", changes, "operator")
+        )
+
+    async def periods(house: House, first: int, last: int) -> None:
+        for number in range(first, last):
+            await house.at(60.0 * number)
+            await asyncio.sleep(0.005)  # in which a selection may end
+
+    async def test(house: House) -> None:
+        await house.controller.ask("bob", lambda scheduler: scheduler.users.add(User(name="bob"), "operator"))
+        await house.submit(1e6, cpu=1.0)
+        await house.backend.submit([spec(10.0, cpu=0.5, min_units=2, max_units=2)], "bob")
+        await limit(house, 1)
+        await periods(house, 1, 100)
+        problem = "under every member some of the jobs never start, with the nodes and the limits as they are"
+        assert any(problem in data["problem"] for _, data in told(house, "not-selected"))
+        before = len(told(house, "selected"))
+        await limit(house, None)
+        await periods(house, 101, 200)
+        assert len(told(house, "selected")) > before
+
+    play(tmp_path, policy, test)
 
 
 @pytest.mark.parametrize(

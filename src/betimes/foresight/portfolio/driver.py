@@ -259,8 +259,7 @@ class Selector:
                 if simulations not in worth:
                     foreseen = _mean(simulations)
                     if isinstance(foreseen, PolicyFails):
-                        self._leave_out(member, foreseen)
-                        scored[member] = None, taken_s / len(members)
+                        scored[member] = self._score_of_failed(member, foreseen), taken_s / len(members)
                         continue
                     worth[simulations] = foreseen, self._score(foreseen, simulations[0], all_s, so_far)
                 foreseen_of[name], score = worth[simulations]
@@ -269,6 +268,11 @@ class Selector:
             return scored
 
         scores = self.rotation.simulate(simulate)
+        if scores and max(scores.values()) == -math.inf:
+            raise PolicyViolation(
+                f"policy {self._policy} at {now_s:g} s: under every member some of the jobs never start, with the "
+                "nodes and the limits as they are"
+            )
         if not scores:
             name, reason = next(iter(self.failed.items()))
             raise PolicyViolation(
@@ -317,7 +321,7 @@ class Selector:
         for member, simulations in found.items():
             for coming, simulation in zip(scenarios, simulations, strict=True):
                 if isinstance(simulation.foreseen, PolicyFails):
-                    self._leave_out(member, simulation.foreseen)
+                    self._score_of_failed(member, simulation.foreseen)
                     return best if member == chosen else chosen
                 all_s = job_s + _mean_job_s([coming])
                 worth[member].append(self._score(simulation.foreseen, simulation, all_s, so_far))
@@ -334,11 +338,14 @@ class Selector:
         at_s = now_s + self._settings.period * self._settings.tick_s
         return Successor(at_s, self.rules[best].replaced(learns=False), self.params[best])
 
-    def _leave_out(self, member: int, failure: PolicyFails) -> None:
-        """Record and report that the member's simulation failed."""
+    def _score_of_failed(self, member: int, failure: PolicyFails) -> float | None:
+        """The score of a member whose simulation failed: the least in this selection; or null, and it is left out."""
+        if failure.passes:
+            return -math.inf
         name = self._members[member].name
         self.failed[name] = failure.reason
         self._warn(f"portfolio: {name} is left out from now on: in its simulation {failure.reason}")
+        return None
 
     def _score(self, foreseen: Foreseen, simulation: Simulation, job_s: float, so_far: Totals) -> float:
         """The score of a member; larger is better."""

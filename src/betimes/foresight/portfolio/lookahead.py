@@ -88,9 +88,13 @@ PLAYED = record_type(Played).names or ()
 
 @dataclass(frozen=True)
 class PolicyFails:
-    """A policy cannot be simulated to the end, for this reason, in a few words."""
+    """A policy cannot be simulated to the end, for this reason, in a few words.
+
+    passes: it may be otherwise at the next selection, when nodes have come or a limit is higher.
+    """
 
     reason: str
+    passes: bool = False
 
 
 @dataclass(frozen=True)
@@ -416,7 +420,7 @@ class _Player:
     ) -> Simulation:
         """The result of a simulation that ended with this status."""
         if status != DONE:
-            return Simulation(members, PolicyFails(self._why(status, branch.copy)))
+            return Simulation(members, PolicyFails(self._why(status, branch.copy), status == STRANDED))
         return Simulation(members, _foreseen(branch.played), self._ended(run_s) if ends else None)
 
     def _play_on(self, branch: _Branch, run_s: Floats, count: int, until_s: float) -> int:

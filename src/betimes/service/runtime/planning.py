@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from betimes.errors import BetimesError
 from betimes.foresight.portfolio.driver import Selector, Settings
 from betimes.foresight.portfolio.hindsight import MOST_JOBS as MOST_PAST
 from betimes.foresight.portfolio.hindsight import Submitted
@@ -213,7 +214,8 @@ class Selections:
                 selection = await asyncio.to_thread(self._choose, asked)
             except Exception as error:
                 # A member may be a user's code; the service goes on under its last choice.
-                log.warning("a selection of %s has failed", asked.policy, exc_info=error)
+                unforeseen = error if not isinstance(error, BetimesError) else None
+                log.warning("a selection of %s has failed: %s", asked.policy, error, exc_info=unforeseen)
                 problem = f"the selection has failed: {type(error).__name__}: {error}"
                 selection = Selection(asked.policy, asked.snapshot.at_s, problem=problem)
             self._inbox.tell("selection", lambda scheduler: scheduler.selection.take(selection))
