@@ -100,6 +100,16 @@ def test_a_job_just_cancelled_is_still_believed_to_end_within_its_grace_by_anoth
     assert left_s(cluster, wide) == pytest.approx(30.0)
 
 
+def test_a_job_suspended_and_cancelled_at_once_that_ends_within_its_grace_is_believed_to_do_so() -> None:
+    cluster = Cluster("nodes:fifo", nodes=1)
+    [short] = cluster.submit(spec(20.0, grace_s=30.0))
+    cluster.go_on(10.0)
+    cluster.scheduler.jobs.suspend(short, "ann")
+    cluster.scheduler.jobs.cancel(short, "ann")
+    cluster.scheduler.turn()
+    assert left_s(cluster, short) == pytest.approx(10.0)
+
+
 @pytest.mark.parametrize("policy", ["max-min", "nodes:fifo"])
 def test_a_job_on_a_machine_that_slept_is_late_though_an_edit_renews_the_engine(policy: str) -> None:
     cluster = Cluster(policy, nodes=1)

@@ -169,9 +169,10 @@ class Runs(Part):
         """Let jobs behind a cancelled one wait for its grace period, not for its estimate."""
         if job.account is None or not self._engine.knows(job):
             return  # a trial: its set has the account
+        # What a suspension at the same instant has let be believed goes.
+        self._engine.retract_belief(job.job_id)
         left_s = max(job.spec.grace_s, LEAST_END_S) * self._engine.rate(job)
         if left_s < self._engine.believed_left_s(job):
-            self._engine.retract_belief(job.job_id)
             self._engine.believe(job.job_id, left_s)
 
     def preempt(self, job: Job, by: Sequence[int] = (), *, moves: bool = False) -> None:
