@@ -160,7 +160,7 @@ class Eva:
         self._beside: Valuation | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy weighs anew: copying what is kept takes many times as long as weighing what a round needs."""
+        """A copy weighs what its rounds need anew, and does not take along all that was weighed before."""
         return {**self.__dict__, "_packing": None, "_beside": None}
 
     def plan(self, round_: Round) -> Plan:
