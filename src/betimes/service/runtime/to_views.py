@@ -169,8 +169,8 @@ def _without_hook(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
-    """A node with its free resources; one that has left since it was looked up is gone."""
-    if name not in scheduler.ledger.nodes:
+    """A node with its free resources; one that was there when it was looked up, and has left since, is gone."""
+    if node.is_there and name not in scheduler.ledger.nodes:
         node = replace(node, status=GONE)
     free = scheduler.occupancy.free_on(name) if node.is_there else (0, 0, 0)
     gpu, cpu, memory = (amount / per for amount, per in zip(free, PER_UNIT, strict=True))
