@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,7 +28,7 @@ from betimes.service.engines.plans import ExpectedSaving, expected_savings
 from betimes.service.machines.budgets import DAY, MONTH
 from betimes.service.scheduling.job import Job, MoveRecord, paid_until
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.node import Node, charged_usd
+from betimes.service.scheduling.node import Node, charged_since_at, charged_usd
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.views.models import (
     FleetMachine,
@@ -91,11 +90,7 @@ def _paid_until_at(scheduler: Scheduler, node: Node, now_at: float) -> float | N
     """The instant until which a machine is paid; null: nothing is charged for it yet."""
     offers = scheduler.settings.offers
     offer = next((each for each in offers if each.type == node.machine.type), None)
-    if offer is None or node.rented_at is None:
-        return None
-    booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
-    since_at = offer.billing.since_s(node.rented_at, booted_at)
-    if since_at > now_at:
+    if offer is None or (since_at := charged_since_at(node, offer)) > now_at:
         return None
     return since_at + S_PER_H * charged_usd(node, offers, now_at, usd_per_h=1.0)
 

@@ -194,6 +194,14 @@ def charges(node: Node, offers: Sequence[Offer], until_at: float) -> list[Charge
     return charges_until(node, charged_usd(node, offers, until_at), until_at)
 
 
+def charged_since_at(node: Node, offer: Offer) -> float:
+    """The instant from which a machine of an offer is charged for (infinity: not yet, or it is not rented)."""
+    if node.rented_at is None:
+        return math.inf
+    booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
+    return offer.billing.since_s(node.rented_at, booted_at)
+
+
 def charged_usd(
     node: Node,
     offers: Sequence[Offer],
@@ -208,11 +216,10 @@ def charged_usd(
     usd_per_h: at this price; null: at its price of each moment. since_at: null: from its request or boot on.
     """
     offer = next((each for each in offers if each.type == node.machine.type), None)
-    if offer is None or node.rented_at is None:
+    if offer is None:
         return 0.0
-    booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
     if since_at is None:
-        since_at = offer.billing.since_s(node.rented_at, booted_at)
+        since_at = charged_since_at(node, offer)
     if usd_per_h is None and node.machine.usd_per_h is None:
         usd_per_h = offer.charged_usd_per_h
     prices = node.prices if usd_per_h is None else Prices(usd_per_h)
