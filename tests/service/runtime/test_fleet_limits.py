@@ -337,6 +337,24 @@ def test_a_spent_budget_of_a_user_holds_until_it_is_raised(tmp_path: Path) -> No
     assert len(house.store.events(kinds=["limit-reached"])) == 1
 
 
+@pytest.mark.parametrize("policy", ["njw", "compound:t=2m,b=5m"])
+def test_a_job_that_only_a_rented_machine_holds_is_foreseen_where_the_budget_is_spent_and_its_user_has_limits(
+    tmp_path: Path, policy: str
+) -> None:
+    """It asked for a machine every minute of a forecast without an end, in which the service stood still."""
+
+    async def test(house: House) -> None:
+        await house.backend.add_user(User(name="bob", limits=UserLimits(max_units=3)), "operator")
+        await house.submit(5000.0, 3000.0, cpu=1.0)
+        await house.at(2000.0)
+        (wide,) = await house.backend.submit([spec(1000.0, cpu=4.0)], "bob")
+        await house.at(2100.0)
+        assert await house.job(wide.job_id) == (Status.QUEUED, 0)
+        assert "since the budget of $0.5 a day is spent" in await reason(house, wide.job_id)
+
+    play(tmp_path, policy, Settings(budgets=parse_budgets(["0.5usd/day"])), test)
+
+
 @pytest.mark.parametrize("policy", ["odb", "njw"])
 def test_usage_divides_the_bill_among_users_and_nobody_in_the_numbers_of_budgets(
     tmp_path: Path, policy: str

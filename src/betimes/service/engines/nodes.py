@@ -450,6 +450,8 @@ class LiveNodes:
             driver.state.pool[0].budget = MOST_INSTANTS
         if not may_rent:
             driver.state.cluster[0].quota = 0
+            # Nor is a deadline past: where users have limits, a job with such a one asks again, and would for ever.
+            as_array(driver.state.rentings)["until_s"][waits] = math.inf
             for slot in waits_until_s(driver.state) if self.rents else ():
                 entries.wait_until(driver.state, slot, math.inf)
         if self.selects_every_s is not None:  # another may be put in force meanwhile
