@@ -139,7 +139,7 @@ def test_jobs_of_evas_trace(policy: str, tmp_path: Path) -> None:
     """With what it says of arrivals, needs and durations: live no delay and no interference comes from a trace."""
     if not (DATA / PODS).exists():
         pytest.skip(f"{DATA / PODS} is not here")
-    told = trace(DATA, 150)
+    told = trace(DATA, 60)
     specs = [
         JobSpec(
             command=["true", f"{row}"],

@@ -289,14 +289,16 @@ def learned(folder: Path) -> str:
     "policy", [*POLICIES, "sww:b=10m,LEARNED", "compound:t=5m,b=10m,lengths=speculate,LEARNED"]
 )
 def test_hundreds_of_jobs(policy: str, tmp_path: Path) -> None:
-    specs, submit_s = jobs_of(500, 7, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
+    """More of them where runs speculate: only then do two promises differ, as `assert_alike` allows."""
+    count = 500 if "speculate" in policy else 200
+    specs, submit_s = jobs_of(count, 7, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
     assert_alike(specs, submit_s, MIXED, policy.replace("LEARNED", learned(tmp_path)), tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["sww:b=5m", "compound:t=2m,b=5m"])
 def test_hundreds_of_waits_that_are_foreseen(policy: str, tmp_path: Path) -> None:
-    specs, submit_s = jobs_of(500, 2, (1,), 16.0)
+    specs, submit_s = jobs_of(250, 2, (1,), 16.0)
     assert_alike(specs, submit_s, MIXED, policy, tmp_path)
 
 

@@ -182,25 +182,25 @@ def part_of_openb(share: int) -> Cluster:
     return replace(whole, name="part", groups=groups)
 
 
-# Every policy once at this length, on one of two traces.
+# Every policy once at this length, on one of two traces; on so small a cluster that jobs queue up and are preempted.
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", NODES[::2])
-def test_a_thousand_jobs_of_philly(policy: str, tmp_path: Path) -> None:
+def test_hundreds_of_jobs_of_philly(policy: str, tmp_path: Path) -> None:
     trace = read_trace(of_data("philly_jobs_2017_without_heldout.csv.gz"))
-    jobs = trace[np.flatnonzero(trace.max_units <= 32)[:1000]]
+    jobs = trace[np.flatnonzero(trace.max_units <= 32)[:300]]
     assert jobs.max_units.max() == 16
-    cluster = part_of_openb(30)
+    cluster = part_of_openb(60)
     assert_alike(specifications(jobs, 1), scaled_to(jobs, cluster, 0.9).submit_s, cluster, policy, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", NODES[1::2])
-def test_a_thousand_jobs_of_openb(policy: str, tmp_path: Path) -> None:
+def test_hundreds_of_jobs_of_openb(policy: str, tmp_path: Path) -> None:
     trace = read_trace(of_data("alibaba_openb/openb_pod_list_default.csv.gz"))
-    jobs = trace[np.flatnonzero(trace.max_units <= 32)[:1000]]
+    jobs = trace[np.flatnonzero(trace.max_units <= 32)[:400]]
     # As many pods in a job as the trace has of GPUs, up to 32: openb itself has no jobs of several pods.
     several = np.random.default_rng(2).choice([1, 2, 4], len(jobs), p=[0.6, 0.25, 0.15])
     wider = replace(jobs, max_units=jobs.max_units * several, work_s=jobs.work_s * several)
     assert wider.max_units.max() == 16
-    cluster = part_of_openb(60)
-    assert_alike(specifications(wider, 1), scaled_to(wider, cluster, 1.3).submit_s, cluster, policy, tmp_path)
+    cluster = part_of_openb(120)
+    assert_alike(specifications(wider, 1), scaled_to(wider, cluster, 2.0).submit_s, cluster, policy, tmp_path)
